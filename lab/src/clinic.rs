@@ -162,37 +162,24 @@ impl Case {
     /// about.
     pub fn changed(&self, change: &str) -> Option<String> {
         let mut lines: Vec<_> = self.source.lines().map(str::to_owned).collect();
-        let mut at = 0;
-        for (nth, line) in change.lines().enumerate() {
+        let find = |lines: &[String], text: &str| lines.iter().position(|line| line.trim() == text);
+        // A new line comes after the one before it, or before the first one that is there already.
+        let first = change.lines().find(|line| !line.starts_with('+'))?;
+        let mut at = find(&lines, &first[1..])?;
+        for line in change.lines() {
             let (mark, text) = line.split_at(1);
-            // A new line comes after the one before it, or before the next one that is there already.
-            let before = change.lines().take(nth).all(|line| line.starts_with('+'));
-            let is_it = |line: &String| line.trim() == text;
-            let find = |lines: &[String], text: &str| lines.iter().position(|line| line.trim() == text);
+            if mark == "+" {
+                let near = &lines[at.min(lines.len() - 1)];
+                let indent = near[..near.len() - near.trim_start().len()].to_owned();
+                lines.insert(at, format!("{indent}{text}"));
+                at += 1;
+                continue;
+            }
+            let after = find(&lines[at..], text).map(|more| at + more);
+            at = after.or_else(|| find(&lines, text))?;
             match mark {
-                "+" if before => {
-                    let next = change.lines().find(|line| !line.starts_with('+'))?;
-                    at = find(&lines, &next[1..])?;
-                    let indent = lines[at].len() - lines[at].trim_start().len();
-                    let indent = lines[at][..indent].to_owned();
-                    lines.insert(at, format!("{indent}{text}"));
-                }
-                "+" => {
-                    let near = &lines[at.min(lines.len() - 1)];
-                    let indent = near[..near.len() - near.trim_start().len()].to_owned();
-                    lines.insert(at, format!("{indent}{text}"));
-                    at += 1;
-                }
-                _ => {
-                    let found = lines[at..].iter().position(is_it).map(|more| at + more);
-                    let found = found.or_else(|| find(&lines, text))?;
-                    at = if mark == "-" {
-                        lines.remove(found);
-                        found
-                    } else {
-                        found + 1
-                    };
-                }
+                "-" => drop(lines.remove(at)),
+                _ => at += 1,
             }
         }
         Some(lines.join("\n") + "\n")
@@ -302,9 +289,6 @@ pub fn logs(guest: &mut Vm, objects: &[PathBuf]) -> Result<Vec<Option<String>>> 
 }
 
 /// Checks that a guest's kernel loads an object, and that it counts right. Returns what it counted.
-///
-/// # Errors
-/// If not; with the explanation.
 pub fn verdict(guest: &mut Vm, object: &Path) -> Result<String> {
     judge(guest, &in_guest(object))
 }
@@ -339,11 +323,7 @@ pub fn list(workbook: &Workbook) -> Result<String> {
     let (cases, done) = (cases(workbook)?, exercise::done(workbook)?);
     let mut text = String::new();
     for case in &cases {
-        let state = match (done.contains(&case.id()), case.copy(workbook).exists()) {
-            (true, _) => "done",
-            (false, true) => "started",
-            (false, false) => "",
-        };
+        let state = exercise::state(done.contains(&case.id()), &case.copy(workbook));
         let _ = writeln!(text, "{:<4} {state:<8} {}", case.number(), case.title);
     }
     let count = cases.iter().filter(|case| done.contains(&case.id())).count();
@@ -353,9 +333,6 @@ pub fn list(workbook: &Workbook) -> Result<String> {
 
 /// The page of a case for a terminal, with the log of this kernel or else of the newest that refuses the program. With
 /// `log_only`, it ends after the log.
-///
-/// # Errors
-/// If this kernel has no log, because it accepts the program.
 pub fn show(
     workbook: &Workbook,
     case: &Case,
@@ -405,9 +382,6 @@ fn kernel_here(workbook: &Workbook) -> Option<&'static str> {
 }
 
 /// Makes the learner's working copy.
-///
-/// # Errors
-/// If there is one already and `again` is not set, or it can't be written.
 pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
     can_check(case, kernel_here(workbook))?;
     let (copy, number) = (case.copy(workbook), case.number());
@@ -480,9 +454,6 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<Verdict> {
 }
 
 /// Compiles only the learner's working copy, and keeps nothing.
-///
-/// # Errors
-/// If it does not compile; with the compiler's message.
 pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
     let folder = machine::host::folders::temporary().or_cause("cannot make a folder for the object")?;
     Compiler::built(workbook, folder.path()).compile_file(&case.id(), &case.copy(workbook)).map(drop)
@@ -521,11 +492,11 @@ pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> 
         return case.cure();
     }
     let number = case.number();
-    Err(Error::new(format!("the check of case {number} has not passed yet"))
-        .evidence("it is more fun to find out yourself")
-        .fix(format!(
-            "get a hint: cargo lab clinic hint {number}; or see it anyway: cargo lab clinic solution {number} --peek"
-        )))
+    Err(exercise::too_early(
+        &format!("case {number}"),
+        &format!("clinic hint {number}"),
+        &format!("clinic solution {number}"),
+    ))
 }
 
 #[cfg(test)]

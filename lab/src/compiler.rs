@@ -36,9 +36,6 @@ impl Compiler {
     }
 
     /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
-    ///
-    /// # Errors
-    /// If it doesn't compile; with the compiler's message.
     pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
         let folder = machine::host::folders::temporary().or_cause("cannot make a folder for a program")?;
         fs::write(folder.path().join(file), source).or_cause(format!("cannot write {file}"))?;

@@ -103,19 +103,8 @@ fn read(program: &Program, number: u32) -> Result<Option<Exercise<'_>>> {
     let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
     let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
     let title = title.trim().to_owned();
-    Ok(Some(Exercise {
-        program,
-        origin: program,
-        number,
-        title,
-        goal,
-        start,
-        check,
-        hints,
-        folder,
-        fails,
-        lines,
-    }))
+    let origin = program;
+    Ok(Some(Exercise { program, origin, number, title, goal, start, check, hints, folder, fails, lines }))
 }
 
 /// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as
@@ -275,9 +264,6 @@ fn apply(files: &mut Files, patch: &Path) -> Result<()> {
 }
 
 /// Makes the learner's working copy.
-///
-/// # Errors
-/// If there is one already and `again` is not set, or it can't be written.
 pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Result<String> {
     let folder = exercise.copy(workbook);
     let shown = shown(workbook, &folder);
@@ -334,9 +320,6 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 }
 
 /// Compiles only the BPF program of the learner's working copy, and keeps nothing.
-///
-/// # Errors
-/// If it does not compile; with the compiler's message.
 pub fn compile(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<()> {
     let copy = exercise.started(workbook)?;
     let Some(source) = copies::bpf_source(&copy) else { return Ok(()) };
@@ -562,11 +545,7 @@ pub fn status(workbook: &Workbook) -> Result<String> {
     let width = exercises.iter().map(|exercise| exercise.id().len()).max().unwrap_or_default();
     for exercise in exercises {
         let id = exercise.id();
-        let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
-            (true, _) => "done",
-            (false, true) => "started",
-            (false, false) => "",
-        };
+        let state = state(done.contains(&id), &exercise.copy(workbook));
         counts.0 += u32::from(state == "done");
         counts.1 += 1;
         let line = format!("{id:<width$} {state:<8} {}", exercise.title);
@@ -600,11 +579,23 @@ pub fn our_solution(
     if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
         return exercise.solved(&exercise.binary());
     }
-    Err(Error::new(format!("the check of {id} has not passed yet"))
+    Err(too_early(&id, &format!("exercise hint {id}"), &format!("{command} {id}")))
+}
+
+/// Why nobody sees a solution yet, with the commands that show a hint and the solution.
+pub(crate) fn too_early(what: &str, hint: &str, solution: &str) -> Error {
+    Error::new(format!("the check of {what} has not passed yet"))
         .evidence("it is more fun to find out yourself")
-        .fix(format!(
-            "get a hint: cargo lab exercise hint {id}; or see it anyway: cargo lab {command} {id} --peek"
-        )))
+        .fix(format!("get a hint: cargo lab {hint}; or see it anyway: cargo lab {solution} --peek"))
+}
+
+/// How far a learner is with something whose working copy is this.
+pub(crate) fn state(is_done: bool, copy: &Path) -> &'static str {
+    match is_done {
+        true => "done",
+        false if copy.exists() => "started",
+        false => "",
+    }
 }
 
 /// The files of the learner's working copy.

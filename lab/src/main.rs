@@ -12,7 +12,7 @@ use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use lab::{ask, clinic, demo, doctor, ended, exercise, list, types, workshop};
 use machine::boot::Boot;
-use machine::executor::LocalGuest;
+use machine::executor::{Executor, LocalGuest};
 use machine::host::folders;
 use machine::host::tools::BPFTOOL;
 use machine::kernels::{MATRIX, Series};
@@ -136,21 +136,8 @@ enum Command {
     },
     /// Open the workshop: the book, an editor and terminals in one tab of your browser
     Workshop {
-        /// Compile and check on this machine, with its own compiler, and not in the guest that `make workshop` makes
-        #[arg(long)]
-        here: bool,
-        /// The guest's kernel, if the kit has it
-        #[arg(long, value_name = "VERSION", conflicts_with = "here")]
-        kernel: Option<String>,
-        /// Discard what you wrote in the guest before
-        #[arg(long, conflicts_with = "here")]
-        fresh: bool,
-        /// The port of its address, which starts with 127.0.0.1 [default: one that is free]
-        #[arg(long, default_value_t = 0, hide_default_value = true)]
-        port: u16,
-        /// Only print the address
-        #[arg(long)]
-        no_browser: bool,
+        #[command(flatten)]
+        options: workshop::Options,
     },
     /// Open a root shell in a guest, with the stages and the workload tool in its PATH
     Shell {
@@ -326,7 +313,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Diff { stages, full, patch, peek } => {
             let workbook = Workbook::read()?;
             let names: Vec<_> = stages.iter().map(String::as_str).collect();
-            let Comparison { head, old, new, lesson } = compare(&workbook, &names, peek)?;
+            let (head, [old, new], lesson) = compare(&workbook, &names, peek)?;
             if patch {
                 return print(&diff::patch(&old, &new));
             }
@@ -395,14 +382,8 @@ fn run(command: Command) -> Result<ExitCode> {
             }
             Ok(code(status))
         }
-        Command::Workshop { here: false, kernel, fresh, port, no_browser } => {
-            let options = workshop::Options { kernel, fresh, port, no_browser };
-            workshop::in_a_guest(&Workbook::read()?, &options)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Workshop { port, no_browser, .. } => {
-            let driver = std::env::current_exe().or_cause("cannot find the lab's own program")?;
-            workshop::here(&Workbook::read()?, &driver, port, no_browser)?;
+        Command::Workshop { options } => {
+            workshop::open(&Workbook::read()?, &options)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Mystery { command: Mystery::List } => print(&mystery::list()),
@@ -454,23 +435,19 @@ fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCo
     status.map(code)
 }
 
-/// The two sides of a comparison.
-struct Comparison<'a> {
-    /// A line that names them.
-    head: String,
-    old: Files,
-    new: Files,
-    /// The items whose change is the lesson; empty if that is not known.
-    lesson: Vec<&'a str>,
-}
-
-fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Comparison<'a>> {
+/// A line that names the two sides of a comparison, their files, and the items whose change is the lesson; none if that is
+/// not known.
+fn compare<'a>(
+    workbook: &'a Workbook,
+    names: &[&str],
+    peek: bool,
+) -> Result<(String, [Files; 2], Vec<&'a str>)> {
     if let ["mine", name] = names {
         let own = exercise::find(workbook, name)?;
         let mine = exercise::working_copy(workbook, &own)?;
         let ours = exercise::our_solution(workbook, &own, peek, "diff mine")?;
         let head = format!("From your {} to ours", own.id());
-        return Ok(Comparison { head, old: mine, new: ours, lesson: Vec::new() });
+        return Ok((head, [mine, ours], Vec::new()));
     }
     if names == ["mine"] {
         return Err(Error::new("the name of the exercise is missing")
@@ -482,7 +459,7 @@ fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Com
         if names.len() > 1 { workbook.catalog.stage(names[0])? } else { workbook.catalog.parent(new)? };
     let head = diff::head(old, new);
     let lesson = workbook.catalog.lesson(old, new);
-    Ok(Comparison { head, old: copies::files(old)?, new: copies::files(new)?, lesson })
+    Ok((head, [copies::files(old)?, copies::files(new)?], lesson))
 }
 
 /// The exit status of a program that ends without tracing because it only prints its help or rejects its options. We
@@ -509,27 +486,15 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let exercise = find(&exercise)?;
             signals::install_handlers()?;
             let binary = exercise::build(&workbook, &exercise)?;
-            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel)? {
-                here.announce();
-                let found = exercise::check(&workbook, &exercise, &mut here)?;
-                return exercise::deliver(&workbook, &exercise, found, verdict.as_deref());
-            }
-            let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
-            let mut guest = boot.boot_with(&workbook, binaries)?;
-            let found = exercise::check(&workbook, &exercise, &mut guest)?;
+            let mut guest = guest(&workbook, &boot, Some(binary))?;
+            let found = exercise::check(&workbook, &exercise, &mut *guest)?;
             exercise::deliver(&workbook, &exercise, found, verdict.as_deref())
         }
         Exercise::Watch { exercise, boot } => {
             let exercise = find(&exercise)?;
             exercise.started(&workbook)?;
             signals::install_handlers()?;
-            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel)? {
-                here.announce();
-                exercise::watch(&workbook, &exercise, &mut here)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            let mut guest = boot.boot_with(&workbook, workbook.build_tools()?)?;
-            exercise::watch(&workbook, &exercise, &mut guest)?;
+            exercise::watch(&workbook, &exercise, &mut *guest(&workbook, &boot, None)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Exercise::Compile { exercise } => {
@@ -548,6 +513,16 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         }
         Exercise::Status => print(&exercise::status(&workbook)?),
     }
+}
+
+/// A guest for the check of a program: this one in the workshop, or else one that has the program.
+fn guest(workbook: &Workbook, boot: &Boot, program: Option<PathBuf>) -> Result<Box<dyn Executor>> {
+    if let Some(here) = LocalGuest::find(workbook, &boot.kernel)? {
+        here.announce();
+        return Ok(Box::new(here));
+    }
+    let binaries = workbook.build_tools()?.into_iter().chain(program).collect();
+    Ok(Box::new(boot.boot_with(workbook, binaries)?))
 }
 
 fn cure(command: Clinic) -> Result<ExitCode> {

@@ -91,37 +91,6 @@ impl Types {
         Ok(Self { kernels: kernels.to_vec(), types })
     }
 
-    /// The types as text, a line for each member.
-    pub fn text(&self) -> String {
-        let row = |first: [&str; 4], cells: &[String]| {
-            let cells = cells.iter().map(String::as_str);
-            first.into_iter().chain(cells).collect::<Vec<_>>().join("\t") + "\n"
-        };
-        let members = self.types.iter().flat_map(|ty| ty.members.iter().map(|member| (&ty.name, member)));
-        let rows = members.map(|(ty, Member { name, ty: in_c, cells, readers })| {
-            row([ty, name, in_c, &readers.join(" ")], cells)
-        });
-        row(["type", "member", "in C", "read by"], &self.kernels) + &rows.collect::<String>()
-    }
-
-    /// Parses the output of [`Types::text`].
-    pub fn parse(text: &str) -> Self {
-        let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned));
-        let kernels = lines.next().into_iter().flatten().skip(4).collect();
-        let mut types = Vec::<Type>::new();
-        for mut cells in lines {
-            let mut cell = || cells.next().unwrap_or_default();
-            let [of, name, ty, readers] = [cell(), cell(), cell(), cell()];
-            let readers = readers.split_whitespace().map(str::to_owned).collect();
-            let member = Member { name, ty, cells: cells.collect(), readers };
-            match types.last_mut().filter(|last| last.name == of) {
-                Some(last) => last.members.push(member),
-                None => types.push(Type { name: of, members: vec![member] }),
-            }
-        }
-        Self { kernels, types }
-    }
-
     /// Tables for a terminal.
     pub fn terminal(&self) -> String {
         let right = |cell: &String| format!("{cell:>5}");

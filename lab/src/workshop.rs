@@ -2,15 +2,41 @@
 //! which the kit's launcher boots.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 
+use clap::Args;
 use common::{Error, OrCause, Result};
 use machine::signals;
 use machine::workbook::Workbook;
 
-/// Starts the workshop, which then runs stages and checks with this driver. Returns only if it can't.
-pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> Result<()> {
+/// How to start the workshop.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Compile and check on this machine, with its own compiler, and not in the guest that `make workshop` makes
+    #[arg(long)]
+    here: bool,
+    /// The guest's kernel, if the kit has it
+    #[arg(long, value_name = "VERSION", conflicts_with = "here")]
+    kernel: Option<String>,
+    /// Discard what you wrote in the guest before
+    #[arg(long, conflicts_with = "here")]
+    fresh: bool,
+    /// The port of its address, which starts with 127.0.0.1 [default: one that is free]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Only print the address
+    #[arg(long)]
+    no_browser: bool,
+}
+
+/// Starts the workshop. Returns only if it can't.
+pub fn open(workbook: &Workbook, options: &Options) -> Result<()> {
+    if options.here { here(workbook, options) } else { in_a_guest(workbook, options) }
+}
+
+/// Builds the server and the book, and becomes the server, which then runs stages and checks with this driver.
+fn here(workbook: &Workbook, options: &Options) -> Result<()> {
+    let driver = std::env::current_exe().or_cause("cannot find the lab's own program")?;
     eprintln!("Building the book and the workshop. The first time, this takes about a minute ...");
     let mut build = workbook.cargo_build();
     build.args(["--quiet", "--package", "book", "--package", "clinic", "--package", "workshop"]);
@@ -22,28 +48,15 @@ pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> 
     let mut write = Command::new(write);
     run(write.arg(&book).stdout(std::process::Stdio::null()), "the book can't be built")?;
     let mut server = Command::new(server);
-    server.arg("--driver").arg(driver).arg("--book").arg(book).args(["--port", &port.to_string()]);
-    if no_browser {
+    server.arg("--driver").arg(driver).arg("--book").arg(book).args(["--port", &options.port.to_string()]);
+    if options.no_browser {
         server.arg("--no-browser");
     }
     Err(server.exec()).or_cause("cannot start the workshop")
 }
 
-/// How to start the workshop in a guest.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The kernel, if not the kit's own choice.
-    pub kernel: Option<String>,
-    /// Whether to discard the work that was kept.
-    pub fresh: bool,
-    /// The port, or 0 for one that is free.
-    pub port: u16,
-    /// Whether to only print the address.
-    pub no_browser: bool,
-}
-
-/// Becomes the launcher of the kit that `make workshop` has made. Returns only if it can't.
-pub fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
+/// Becomes the launcher of the kit that `make workshop` has made.
+fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
     let launcher = workbook.target.join("workshop/lab");
     if !launcher.exists() {
         return Err(Error::new("there is no guest with the workshop yet")

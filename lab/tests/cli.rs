@@ -43,18 +43,26 @@ fn lab(arguments: &[&str]) -> String {
     run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments))
 }
 
+/// On a machine without any kernel to boot, and where nobody answers.
+fn lab_without_kernels(arguments: &[&str]) -> String {
+    let nowhere = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let proxies = ["http_proxy", "https_proxy"].map(|name| (name, "http://127.0.0.1:9"));
+    let command = command.args(arguments).envs(proxies).env("XDG_CACHE_HOME", nowhere.path());
+    run(command).replace(nowhere.path().to_str().unwrap(), "[cache]")
+}
+
 #[test]
 fn help() {
     insta::assert_snapshot!(lab(&["--help"]));
-    insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
-    insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
-    insta::assert_snapshot!("help_ask", lab(&["ask", "--help"]));
-    insta::assert_snapshot!("help_clinic", lab(&["clinic", "--help"]));
-    insta::assert_snapshot!("help_mystery", lab(&["mystery", "--help"]));
+    for command in ["run", "exercise", "ask", "clinic", "mystery", "diff", "kernels"] {
+        let help = lab(&[command, "--help"]);
+        assert!(
+            help.contains(&format!("Usage: cargo lab {command}")) && help.ends_with("status: 0"),
+            "{help}"
+        );
+    }
     insta::assert_snapshot!("mystery_list", lab(&["mystery", "list"]));
-    insta::assert_snapshot!("mystery_unknown", lab(&["mystery", "start", "99"]));
-    insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
-    insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
     let workbook = Workbook::read().unwrap();
     workbook.build_tools().unwrap();
     let io = workbook.binaries().join("io");
@@ -62,7 +70,7 @@ fn help() {
 }
 
 #[test]
-fn each_program_has_help_and_a_version_and_refuses_nonsense() {
+fn each_program_has_help_and_a_version() {
     let workbook = Workbook::read().unwrap();
     workbook.build().unwrap();
     for program in workbook.catalog.programs() {
@@ -74,10 +82,6 @@ fn each_program_has_help_and_a_version_and_refuses_nonsense() {
         if name == "stage03" {
             insta::assert_snapshot!("stage03_help", help);
         }
-        for nonsense in ["0", "-1", "soon"].into_iter().filter(|_| name.starts_with("stage")) {
-            let text = with(&["--duration", nonsense]);
-            assert!(text.contains("greater than 0") && text.ends_with("status: 2"), "{text}");
-        }
     }
 }
 
@@ -88,14 +92,20 @@ fn the_tables_of_stages_and_examples() {
 
 #[test]
 fn what_does_not_exist_is_an_error() {
-    insta::assert_snapshot!("unknown_stage", lab(&["run", "42"]));
-    insta::assert_snapshot!("unknown_example", lab(&["run", "bitehits"]));
-    insta::assert_snapshot!("unknown_kernel", lab(&["run", "01", "--kernel", "4.19"]));
-    insta::assert_snapshot!("unknown_workload", lab(&["run", "01", "--io", "swim"]));
-    insta::assert_snapshot!("unknown_exercise", lab(&["exercise", "start", "03.9"]));
-    insta::assert_snapshot!("unknown_stages_exercise", lab(&["exercise", "start", "42.1"]));
-    insta::assert_snapshot!("unknown_diff", lab(&["diff", "01", "42"]));
-    insta::assert_snapshot!("unknown_series", lab(&["kernels", "--fetch", "4.19"]));
+    for (name, arguments) in [
+        ("unknown_stage", &["run", "42"][..]),
+        ("unknown_example", &["run", "bitehits"]),
+        ("unknown_kernel", &["run", "01", "--kernel", "4.19"]),
+        ("unknown_workload", &["run", "01", "--io", "swim"]),
+        ("unknown_exercise", &["exercise", "start", "03.9"]),
+        ("unknown_stages_exercise", &["exercise", "start", "42.1"]),
+        ("unknown_diff", &["diff", "01", "42"]),
+        ("unknown_series", &["kernels", "--fetch", "4.19"]),
+        ("unknown_case", &["clinic", "show", "99"]),
+        ("mystery_unknown", &["mystery", "start", "99"]),
+    ] {
+        insta::assert_snapshot!(name, lab(arguments));
+    }
 }
 
 #[test]
@@ -108,27 +118,23 @@ fn a_case_of_the_clinic() {
     insta::assert_snapshot!("clinic_check_before_start", lab(&["clinic", "check", "01"]));
     insta::assert_snapshot!("clinic_start", lab(&["clinic", "start", "01"]));
     assert!(mine.path().join("clinic-01/latency.bpf.c").exists());
-    insta::assert_snapshot!("clinic_start_twice", lab(&["clinic", "start", "1"]));
-    insta::assert_snapshot!("clinic_list", lab(&["clinic", "list"]));
-    insta::assert_snapshot!("clinic_show", lab(&["clinic", "show", "01", "--kernel", "5.10"]));
-    insta::assert_snapshot!("clinic_hint", lab(&["clinic", "hint", "01"]));
-    insta::assert_snapshot!("clinic_solution", lab(&["clinic", "solution", "01"]));
-    insta::assert_snapshot!("clinic_peek", lab(&["clinic", "solution", "01", "--peek"]));
-    insta::assert_snapshot!("unknown_case", lab(&["clinic", "show", "99"]));
-    insta::assert_snapshot!("clinic_accepted", lab(&["clinic", "show", "24", "--kernel", "7.2"]));
+    for (name, arguments) in [
+        ("start_twice", "start 1"),
+        ("list", "list"),
+        ("show", "show 01 --kernel 5.10"),
+        ("hint", "hint 01"),
+        ("solution", "solution 01"),
+        ("peek", "solution 01 --peek"),
+        ("accepted", "show 24 --kernel 7.2"),
+    ] {
+        let arguments: Vec<_> = ["clinic"].into_iter().chain(arguments.split(' ')).collect();
+        insta::assert_snapshot!(format!("clinic_{name}"), lab(&arguments));
+    }
 }
 
 #[test]
 fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
-    let nowhere = tempfile::tempdir().unwrap();
-    let lab = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-        // Here, nobody answers.
-        let variables =
-            [("XDG_CACHE_HOME", nowhere.path().to_str().unwrap()), ("http_proxy", "http://127.0.0.1:9")];
-        let command = command.args(arguments).envs(variables).env("https_proxy", "http://127.0.0.1:9");
-        run(command).replace(nowhere.path().to_str().unwrap(), "[cache]")
-    };
+    let lab = lab_without_kernels;
     insta::assert_snapshot!("missing_kernel_offline", lab(&["run", "01", "--offline"]));
     for arguments in [
         &["run", "03", "--kernel", "5.10"][..],
@@ -149,14 +155,10 @@ fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
     );
 }
 
-/// On a machine without what builds for another architecture, and where nobody answers.
 #[test]
 fn what_a_guest_of_another_architecture_lacks_is_an_error() {
     let other = if Arch::HERE == Arch::Arm { Arch::X86 } else { Arch::Arm };
-    let nowhere = tempfile::tempdir().unwrap();
-    let lab = |arguments: &[&str]| {
-        run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
-    };
+    let lab = lab_without_kernels;
     let text = lab(&["build", "--arch", other.name(), "--mirror", "http://127.0.0.1:9"]);
     assert!(text.contains(&format!("Error: what builds programs for {other} can't be fetched\n")), "{text}");
     assert!(text.contains("127.0.0.1") && text.contains("fix:      is there a network?"), "{text}");
@@ -164,13 +166,9 @@ fn what_a_guest_of_another_architecture_lacks_is_an_error() {
     assert!(text.contains("invalid value 'riscv64'") && text.contains("x86_64, arm64"), "{text}");
 }
 
-/// Runs on a machine without any kernel to boot.
 #[test]
 fn a_programs_help_and_its_refusals_need_no_kernel() {
-    let nowhere = tempfile::tempdir().unwrap();
-    let lab = |arguments: &[&str]| {
-        run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
-    };
+    let lab = lab_without_kernels;
     let workbook = Workbook::read().unwrap();
     for program in workbook.catalog.programs() {
         let help = lab(&["run", &program.name(), "--", "--help"]);
@@ -203,19 +201,11 @@ fn what_cant_be_written_is_an_error() {
 fn without_clang_the_build_says_what_to_install() {
     let workbook = Workbook::read().unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(&workbook.root).args([
-        "check",
-        "--quiet",
-        "--package",
-        workbook.catalog.stages[0].package(),
-    ]);
+    let package = workbook.catalog.stages[0].package();
+    cargo.current_dir(&workbook.root).args(["check", "--quiet", "--package", package]);
     let text = run(cargo.env("CLANG", "clang-that-is-not-here"));
-    assert!(
-        text.contains(
-            "error: stage01_submit_bio_call_time@0.1.0: clang, the compiler for BPF, was not found"
-        ),
-        "{text}"
-    );
+    let error = format!("error: {package}@0.1.0: clang, the compiler for BPF, was not found");
+    assert!(text.contains(&error), "{text}");
     assert!(text.contains("install it: make setup (Debian, Ubuntu: apt install clang)"), "{text}");
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");
 }
@@ -239,12 +229,8 @@ fn the_difference_between_two_stages() {
 #[test]
 fn a_patch_makes_one_stage_of_another() {
     let workbook = Workbook::read().unwrap();
-    for (old, new) in workbook
-        .catalog
-        .stages
-        .iter()
-        .flat_map(|old| workbook.catalog.stages.iter().map(move |new| (old, new)))
-    {
+    let stages = &workbook.catalog.stages;
+    for (old, new) in stages.iter().flat_map(|old| stages.iter().map(move |new| (old, new))) {
         let copy = tempfile::tempdir().unwrap();
         copies::write(copy.path(), &copies::files(old).unwrap()).unwrap();
         let patch = diff::patch(&copies::files(old).unwrap(), &copies::files(new).unwrap());
@@ -257,10 +243,8 @@ fn a_patch_makes_one_stage_of_another() {
         assert_eq!(copies::files(&made).unwrap(), copies::files(new).unwrap());
     }
     let printed = lab(&["diff", "01", "08", "--patch"]);
-    let patch = diff::patch(
-        &copies::files(&workbook.catalog.stages[0]).unwrap(),
-        &copies::files(workbook.catalog.stage("08").unwrap()).unwrap(),
-    );
+    let [first, eighth] = [0, 7].map(|nth: usize| copies::files(&stages[nth]).unwrap());
+    let patch = diff::patch(&first, &eighth);
     assert_eq!(printed, format!("{patch}status: 0"));
 }
 
@@ -281,12 +265,16 @@ fn an_exercise_from_its_start() {
     for nth in 1..=4 {
         insta::assert_snapshot!(format!("exercise_hint_{nth}"), lab(&["exercise", "hint", id]));
     }
-    insta::assert_snapshot!("exercise_not_started", lab(&["exercise", "check", id]));
-    insta::assert_snapshot!("exercise_diff_not_started", lab(&["diff", "mine", id]));
-    insta::assert_snapshot!("exercise_no_solution_yet", lab(&["exercise", "solution", id]));
-    insta::assert_snapshot!("exercise_solution", lab(&["exercise", "solution", id, "--peek"]));
-    insta::assert_snapshot!("exercise_start", lab(&["exercise", "start", id]));
-    insta::assert_snapshot!("exercise_start_twice", lab(&["exercise", "start", id]));
+    for (name, arguments) in [
+        ("not_started", &["exercise", "check", id][..]),
+        ("diff_not_started", &["diff", "mine", id]),
+        ("no_solution_yet", &["exercise", "solution", id]),
+        ("solution", &["exercise", "solution", id, "--peek"]),
+        ("start", &["exercise", "start", id]),
+        ("start_twice", &["exercise", "start", id]),
+    ] {
+        insta::assert_snapshot!(format!("exercise_{name}"), lab(arguments));
+    }
     let status = some(&lab(&["exercise", "status"]), &["05", "0 of", "status"]);
     insta::with_settings!({ filters => [(r"of \d+ done", "of N done")] }, {
         insta::assert_snapshot!("exercise_status", status);
@@ -523,45 +511,6 @@ fn placeholders(message: &str) -> String {
         }
     }
     text
-}
-
-/// One instructor, so many people; the lengths of the plans; and the first command, with a clone and with the room kit.
-#[test]
-fn the_pages_agree_about_a_class() {
-    let workbook = Workbook::read().unwrap();
-    let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
-    let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
-    let tops = ["README.md", "lab/class/kit/README.md"].map(|name| workbook.root.join(name));
-    let mut seen = 0;
-    for page in tops.iter().cloned().chain(chapters) {
-        let text = fs::read_to_string(&page).unwrap();
-        let words: Vec<_> = text.split_whitespace().collect();
-        let is_who = |word: &str| {
-            ["people", "laptops", "attendees"].contains(&word.trim_matches(['.', ',', ';', ':']))
-        };
-        for pair in words.windows(2).filter(|pair| is_who(pair[1])) {
-            let is_number = ["twenty-five", "thirty", "forty", "fifty"].contains(&&*pair[0].to_lowercase())
-                || pair[0].parse::<u32>().is_ok();
-            assert!(!is_number || pair[0] == "25", "{}: {pair:?}", page.display());
-            seen += u32::from(is_number);
-        }
-    }
-    assert!(seen >= 2, "{seen}");
-
-    let plans = fs::read_to_string(workbook.root.join("docs/src/plans.md")).unwrap();
-    let minutes: Vec<_> =
-        plans.lines().filter_map(|line| line.strip_prefix("## ")?.strip_suffix(" minutes")).collect();
-    let (last, rest) = minutes.split_last().unwrap();
-    let [readme, kit] = tops.map(|page| fs::read_to_string(page).unwrap());
-    assert!(readme.contains(&format!("plans of {} and {last} minutes", rest.join(", "))), "{minutes:?}");
-    assert_eq!(
-        plans
-            .matches("\n| 0:00 | 8 | run | **lab** [Everybody's lab runs](start.md) | `make demo` |")
-            .count(),
-        minutes.len()
-    );
-    assert!(readme.contains("make demo ") && !readme.contains("./lab demo"));
-    assert!(kit.contains("./lab demo ") && !kit.contains("make demo"));
 }
 
 /// Two checks of a case, in two terminals.

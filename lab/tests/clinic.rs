@@ -12,6 +12,11 @@ use machine::workbook::Workbook;
 use upkeep::publish;
 use verifier::{Object, explain};
 
+/// The cases and their variants.
+fn programs(workbook: &Workbook) -> Vec<Case> {
+    [clinic::cases(workbook).unwrap(), clinic::variants(workbook).unwrap()].concat()
+}
+
 /// The compiled program of a case.
 fn object(case: &Case) -> Object {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +86,7 @@ fn a_change_needs_the_shape_that_was_tried() {
 #[test]
 fn each_log_is_recognized_and_explained() {
     let workbook = Workbook::read().unwrap();
-    let cases = [clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap()].concat();
+    let cases = programs(&workbook);
     for series in MATRIX {
         let has_logs = cases.iter().any(|case| case.log(series.name).is_some());
         assert!(has_logs, "the clinic has no log of Linux {}: cargo upkeep clinic", series.name);
@@ -131,7 +136,7 @@ const UNPROVEN: [(&str, &str); 5] = [
 #[test]
 fn each_kind_is_proven_by_a_program() {
     let workbook = Workbook::read().unwrap();
-    let programs = [clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap()].concat();
+    let programs = programs(&workbook);
     let elsewhere = elsewhere(&workbook);
     let is_proven = |kind: &str| {
         elsewhere.iter().any(|(_, of, _)| of == kind)
@@ -146,7 +151,7 @@ fn each_kind_is_proven_by_a_program() {
 fn logs_of_other_compilers_are_recognized() {
     let workbook = Workbook::read().unwrap();
     let mut explained = String::new();
-    for case in [clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap()].concat() {
+    for case in programs(&workbook) {
         for series in MATRIX {
             for (compiler, log) in case.logs_of_newer_compilers(series.name) {
                 let name = format!("{}, {compiler}, on {}", case.name, series.name);

@@ -1,43 +1,13 @@
-//! Checks what the workshop's editor completes with against what `cargo lab types` shows. Needs the kernels' images,
-//! but boots none.
+//! Checks what the workshop's editor completes with. Needs the kernels' images, but boots none.
 
 use lab::dictionary::{Dictionary, Layout};
 use lab::offers;
-use lab::types::Types;
 use machine::kernels::{self, MATRIX};
 use machine::workbook::Workbook;
 
 fn of(kernel: &str) -> Dictionary {
     let workbook = Workbook::read().unwrap();
     Dictionary::of(&kernels::get(workbook.arch(), kernel).unwrap()).unwrap()
-}
-
-#[test]
-fn members_are_where_the_kernels_types_say() {
-    let [kernels, names] =
-        [&["5.10", "6.1", "7.2"][..], &["bio", "bvec_iter", "request", "req_op", "req_flag_bits"]]
-            .map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
-    let shown = Types::look(&Workbook::read().unwrap(), &kernels, &names).unwrap();
-    for (nth, kernel) in kernels.iter().enumerate() {
-        let dictionary = of(kernel);
-        let mut compared = 0;
-        for ty in &shown.types {
-            let (_, name) = ty.name.split_once(' ').unwrap();
-            let members = ty.members.iter().map(|member| (member.name.clone(), member.cells[nth].clone()));
-            let mut there: Vec<_> = members.filter(|(_, cell)| cell != "-").collect();
-            let layout = dictionary.layout(name);
-            let mut offered: Vec<_> = layout
-                .iter()
-                .flat_map(|ty| &ty.members)
-                .map(|place| (place.name.clone(), place.at.clone()))
-                .collect();
-            there.sort();
-            offered.sort();
-            assert_eq!(offered, there, "{} on {kernel}", ty.name);
-            compared += offered.len();
-        }
-        assert!(compared > 80, "{compared} on {kernel}");
-    }
 }
 
 #[test]
@@ -72,7 +42,7 @@ fn what_another_kernel_lacks_is_marked() {
             marks[0] += lacking.len();
         }
     }
-    for ty in offers::TYPES {
+    for ty in offers::TYPES.split(' ') {
         let layouts: Vec<_> = all.iter().map(|(name, kernel)| (*name, kernel.layout(ty))).collect();
         for (here, layout) in &layouts {
             for place in layout.iter().flat_map(|layout| &layout.members) {

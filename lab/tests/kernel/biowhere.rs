@@ -2,29 +2,26 @@
 //! is in the part in which the I/O was held up.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use guest::device_mapper::{Linear, PIECES, with_split};
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Running;
-use guest::system::queue;
 use guest::truth::disk_reads_and_writes;
 use machine::kernels::Trait;
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use wire::disks::RAW_DEVICE;
-use wire::workload::Done;
 
-use crate::guest::{AtEnd, around, end_exact, has, io, one_by_one, quiet, sh, wait_until, with_ext4};
-use crate::latency::{READERS, busy_disk};
+use crate::guest::{
+    AtEnd, Killed, around, end_exact, has, io, name, one_by_one, quiet, sh, stat, wait_until, with_ext4,
+};
+use crate::latency::{OneDisk, three_disks};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     biowhere_has_each_io_with_the_time_of_its_disk,
-    biowhere_shows_the_wait_for_a_busy_disk_in_the_queue,
     biowhere_shows_the_wait_for_a_limit_before_the_request,
     biowhere_lets_the_slowest_piece_decide,
     biowhere_sees_pieces_that_end_at_the_same_moment,
@@ -71,8 +68,7 @@ impl Io {
 }
 
 pub fn start(arguments: &str) -> Running {
-    let arguments = arguments.split_whitespace();
-    Running::start(&["biowhere", "--json"].into_iter().chain(arguments).collect::<Vec<_>>()).unwrap()
+    crate::guest::start(&format!("biowhere --json {arguments}"))
 }
 
 /// Ends it. Of each I/O, the parts add up to the total.
@@ -99,34 +95,15 @@ fn parse(stdout: &str) -> Vec<Io> {
     ios
 }
 
-fn name(device: &Path) -> String {
-    fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
-}
-
 pub fn ns(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// Disks that take 2, 20 and 200 ms, at the same time.
 fn biowhere_has_each_io_with_the_time_of_its_disk() {
-    const DISKS: [(u64, usize); 3] = [(2, 20), (20, 8), (200, 2)];
-    quiet();
-    let disks = DISKS.map(|(ms, _)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
-    let tool = start("");
-    let before = disk_reads_and_writes().unwrap();
-    let took: Vec<Vec<Done>> = thread::scope(|scope| {
-        let ios = disks.iter().zip(DISKS).map(|(disk, (_, count))| {
-            let write = format!("write {} --seek 3", disk.device.display());
-            scope.spawn(move || one_by_one(&write, count))
-        });
-        let ios: Vec<_> = ios.collect();
-        ios.into_iter().map(|io| io.join().unwrap()).collect()
-    });
-    let after = disk_reads_and_writes().unwrap();
-    let ios = end(tool);
-    assert_eq!(ios.len() as u64, after.0 - before.0 + after.1 - before.1, "{ios:?}");
-    for ((disk, (ms, _)), took) in disks.iter().zip(DISKS).zip(took) {
-        let disk = name(&disk.device);
+    let run = three_disks(&["write --seek 3"], || start(""));
+    let ios = end(run.tools);
+    assert_eq!(ios.len() as u64, run.reads + run.writes, "{ios:?}");
+    for OneDisk { disk, ms, took, .. } in run.done {
         let of_disk: Vec<_> = ios.iter().filter(|io| io.disk == disk).collect();
         assert_eq!(of_disk.len(), took.len(), "{ios:?}");
         for (io, done) in of_disk.into_iter().zip(&took) {
@@ -136,24 +113,6 @@ fn biowhere_has_each_io_with_the_time_of_its_disk() {
             assert!("kernel-tests".starts_with(&io.task), "{io:?}");
         }
     }
-}
-
-/// With a scheduler, readers wait in the queue of a busy disk.
-fn biowhere_shows_the_wait_for_a_busy_disk_in_the_queue() {
-    quiet();
-    let (time, took, tool) = busy_disk(|device| start(&format!("-d {device}")));
-    let (time, ios) = (ns(time), end(tool));
-    assert_eq!(ios.len() as u64, READERS, "{ios:?}");
-    let sum = |part: fn(Parts) -> u64| ios.iter().map(|io| part(io.parts())).sum::<u64>();
-    let each: u64 = took.iter().map(around).sum();
-    let all = took.iter().map(|done| done.last_ns).max().unwrap()
-        - took.iter().map(|done| done.first_ns).min().unwrap();
-    // One after the other, within the time of all of them.
-    assert!((READERS * time..=all).contains(&sum(|parts| parts.disk)), "{all}: {ios:?}");
-    // The second waits for the first, the third for two, and so on.
-    let least = time * (READERS * (READERS - 1) / 2 - READERS + 1);
-    assert!((least..=each).contains(&sum(|parts| parts.queue)), "{least} to {each}: {ios:?}");
-    assert!(ios.iter().map(|io| io.total).sum::<u64>() <= each, "{ios:?}");
 }
 
 /// A control group that may write 4 KiB in a certain time, and a disk that takes next to none. The group above has the
@@ -194,10 +153,7 @@ fn biowhere_lets_the_slowest_piece_decide() {
         let ios = end(tool);
         let [io] = &ios[..] else { panic!("{ios:?}") };
         assert!(io.parts().disk >= ns(PIECES[2]) && io.total <= around(&done), "{io:?}");
-        assert_eq!(
-            (io.bytes, io.lower.as_deref().map(|lower| lower == name(Path::new(disk)))),
-            (size, Some(false))
-        );
+        assert_eq!((io.bytes, io.lower.as_deref().map(|lower| lower == name(disk))), (size, Some(false)));
         Ok(())
     })
     .unwrap();
@@ -229,20 +185,15 @@ fn biowhere_sees_pieces_that_end_at_the_same_moment() {
 fn biowhere_starts_on_a_busy_disk() {
     quiet();
     let disk = NullBlk::new("busy", Duration::from_millis(1)).unwrap();
-    let write = format!("io write {} --threads 4 --count 1000000", disk.device.display());
-    let mut busy =
-        Command::new("sh").args(["-c", &format!("exec {write}")]).stdout(Stdio::null()).spawn().unwrap();
-    let writes = queue(&disk.device.to_string_lossy(), "../stat").unwrap();
-    let writes =
-        || fs::read_to_string(&writes).unwrap().split_whitespace().nth(4).unwrap().parse::<u64>().unwrap();
+    let busy = Killed::start(&format!("io write {} --threads 4 --count 1000000", disk.device.display()));
+    let writes = || stat(&disk.device.to_string_lossy())[4];
     wait_until("the disk is busy", || writes() > 10);
     let tool = start("");
     let before = writes();
     wait_until("there were some writes", || writes() > before + 100);
     let ios = end(tool);
     let after = writes();
-    busy.kill().unwrap();
-    busy.wait().unwrap();
+    drop(busy);
     assert!((100..=after - before + 4).contains(&(ios.len() as u64)), "{} of {}", ios.len(), after - before);
     assert!(ios.iter().all(|io| io.parts().disk >= 1_000_000 && io.total < 60_000_000_000), "{ios:?}");
 }

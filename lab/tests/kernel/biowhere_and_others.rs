@@ -9,14 +9,13 @@ use std::time::Duration;
 use common::Result;
 use common::preflight::release;
 use guest::null_blk::{NullBlk, long_enough};
-use guest::running::Running;
 use guest::system::queue;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Deserialize;
 
 use crate::biowhere::{Io, end, ns, start};
-use crate::guest::{end_exact, io, quiet, sh, wait_until};
+use crate::guest::{end_exact, io, quiet, sh, stat, wait_until};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -124,7 +123,7 @@ fn biowhere_agrees_with_fio() {
         long_enough(Duration::from_millis(200), |time| {
             let disk = disk(time, at_a_time, "mq-deadline")?;
             let device = disk.device.to_str().unwrap();
-            let tool = Running::start(&["biowhere", "--summary", "--json", "-d", device])?;
+            let tool = start(&format!("--summary -d {device}"));
             let fio = sh(&format!(
                 "fio --name=job --filename={device} --rw=randread --bs=4k --direct=1 --ioengine={engine} \
                  --iodepth={depth} --numjobs={threads} --thread --group_reporting --number_ios={each} \
@@ -167,19 +166,15 @@ fn biowhere_agrees_with_the_kernels_statistics() {
         long_enough(Duration::from_millis(50), |time| {
             let disk = disk(time, 1, scheduler)?;
             let device = disk.device.to_str().unwrap();
-            let stat = queue(device, "../stat")?;
-            let stat = || -> Vec<u64> {
-                let text = fs::read_to_string(&stat).unwrap();
-                text.split_whitespace().map(|number| number.parse().unwrap()).collect()
-            };
             let tool = start(&format!("-d {device}"));
-            let before = stat();
+            let before = stat(device);
             io(&format!(
                 "write {device} --engine libaio --iodepth 8 --count {COUNT} --rwmixread 50 --random"
             ));
             // The kernel ends a bio before it counts the request. Until the tool has ended, it has done that.
             let ios = end(tool);
-            let counted: Vec<_> = stat().iter().zip(before).map(|(after, before)| after - before).collect();
+            let counted: Vec<_> =
+                stat(device).iter().zip(before).map(|(after, before)| after - before).collect();
             let sum = |operation: &str| -> [u64; 3] {
                 let mut sums = [0; 3];
                 for io in ios.iter().filter(|io| io.operation == operation) {

@@ -1,11 +1,10 @@
 //! What the pages claim about the kernel's ways to run a program.
 
 use common::report::skipped_calls;
-use guest::running::Running;
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder};
 use nix::sys::signal::Signal;
 
-use crate::guest::{AtEnd, io, is_in, quiet, sh};
+use crate::guest::{AtEnd, io, is_in, quiet, sh, start};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -20,7 +19,7 @@ fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     const DEBUGFS: &str = "/sys/kernel/debug";
     sh(&format!("mount -t debugfs debugfs {DEBUGFS}"));
     let _mounted = AtEnd("umount /sys/kernel/debug");
-    let stage = Running::start(&["stage01"]).unwrap();
+    let stage = start("stage01");
     let list = sh(&format!("cat {DEBUGFS}/kprobes/list"));
     stage.end(Signal::SIGINT).unwrap();
     assert_eq!(list.lines().count(), 1, "{list}");
@@ -29,7 +28,7 @@ fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     // The same address after the call of ftrace, which takes five bytes: the next instruction is a breakpoint.
     let offset = list.split("submit_bio+0x").nth(1).unwrap().split(' ').next().unwrap();
     let offset = u64::from_str_radix(offset, 16).unwrap();
-    let stage = Running::start(&["stage01"]).unwrap();
+    let stage = start("stage01");
     let trace = "/sys/kernel/tracing";
     let _removed = AtEnd(
         "cd /sys/kernel/tracing; echo 0 > events/kprobes/middle/enable; echo -:middle >> kprobe_events",

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::thread;
 
 use common::{Error, OrCause, Result};
@@ -15,14 +15,14 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use verifier::{Object, Refusal, explain};
 
-use crate::{BOOT_LIMIT, Fleet, failed};
+use crate::{BOOT_LIMIT, Fleet, KERNELS};
 
 /// A case, its refused object, and its cured ones with the kernels that they are for.
 #[derive(Clone, Debug)]
 struct Compiled {
     case: Case,
     refused: PathBuf,
-    cured: Vec<For<PathBuf>>,
+    cured: Vec<(Vec<&'static str>, PathBuf)>,
 }
 
 /// All cases, compiled when the first of them runs.
@@ -51,7 +51,8 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
     let refused = object("refused", &case.source)?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&refused).or_cause("cannot read an object")?).into_iter().collect();
-    let mut cures = Vec::new();
+    // A cured program is compiled once for all kernels that it is for.
+    let mut cures = Vec::<(Vec<_>, String)>::new();
     for kernel in MATRIX.map(|series| series.name) {
         let log = case.log(kernel);
         let change = log.and_then(|log| explain(&log, &parsed)?.change);
@@ -60,7 +61,11 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
             case.changed(&change).ok_or_else(none)
         });
         for source in [Some(case.cured_for(kernel)), changed].into_iter().flatten() {
-            add_cure(&mut cures, kernel, source?);
+            let source = source?;
+            match cures.iter_mut().find(|(_, other)| *other == source) {
+                Some((kernels, _)) => kernels.push(kernel),
+                None => cures.push((vec![kernel], source)),
+            }
         }
     }
     let cured = cures.into_iter().enumerate();
@@ -69,29 +74,11 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
     Ok(Compiled { case, refused, cured })
 }
 
-/// Something with the kernels that it is for.
-pub type For<T> = (Vec<&'static str>, T);
-
-/// Adds a cured program. It is compiled once for all kernels that it is for.
-pub fn add_cure(cures: &mut Vec<For<String>>, kernel: &'static str, source: String) {
-    match cures.iter_mut().find(|(_, other)| *other == source) {
-        Some((kernels, _)) => kernels.push(kernel),
-        None => cures.push((vec![kernel], source)),
-    }
-}
-
 /// A test for all cases on each kernel.
 pub fn trials() -> Vec<Trial> {
-    let fleet = Arc::new(Fleet::new(boot));
-    let kernels = MATRIX.iter().enumerate();
-    let trial = |(nth, series): (usize, &machine::kernels::Series)| {
-        let name = format!("{}::clinic", series.name);
-        let (fleet, kernel) = (fleet.clone(), series.name);
-        Trial::test(name.clone(), move || {
-            fleet.with(nth, &name, |guest| check(guest, kernel).map_err(failed))
-        })
-    };
-    kernels.map(trial).collect()
+    let fleet = Fleet::new(boot);
+    let kernels = KERNELS.iter().map(|series| series.name).enumerate();
+    kernels.map(|(nth, kernel)| fleet.trial(nth, "clinic", move |guest| check(guest, kernel))).collect()
 }
 
 fn boot(kernel: &str) -> Result<Vm> {

@@ -23,7 +23,7 @@ use crate::functions::{can_be_probed, functions};
 use crate::guest::{Missed, around, io, is_in, quiet, sh, wait_until};
 use crate::latency::{READERS, busy_disk};
 use crate::pagecache::{go, prepare};
-use crate::{Case, cases};
+use crate::{Case, cases, or_soak};
 
 /// `Outer`: the oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between
 /// have nothing new.
@@ -42,19 +42,17 @@ pub const CASES: &[Case] = cases![
     ctracer_traces_other_classes(Once),
     ctracer_sees_a_thread_change_its_name(Outer),
     ctracer_tells_threads_apart_that_had_the_same_stack(Outer),
-    soak_ctracer(Soak),
 ];
 
 /// Some of the functions that each bio passes through. Attaching all of them one by one, as on 5.10 and 6.1, takes
 /// long.
-pub const SOME: [&str; 6] =
-    ["--functions", "submit_bio*", "--functions", "blk_mq_s*_bio*", "--functions", "*split*"];
+pub const SOME: &str = "--functions submit_bio* --functions blk_mq_s*_bio* --functions *split*";
 
 pub const FILE: &str = "/tmp/ctracer.rec";
 
 /// Starts ctracer with these options.
-pub fn start(options: &[&str]) -> Running {
-    Running::start(&[&["ctracer", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
+pub fn start(options: &str) -> Running {
+    crate::guest::start(&format!("ctracer --output {FILE} --lines 3 {options}"))
 }
 
 /// Ends ctracer, and returns what it recorded. If the kernel has not shown some calls, as a preemptible one may, the
@@ -81,7 +79,7 @@ pub fn tree(seen: &Observation) -> Tree {
 }
 
 /// What ctracer recorded while `work` ran.
-fn watch<T>(options: &[&str], work: impl FnOnce() -> T) -> (Tree, T) {
+fn watch<T>(options: &str, work: impl FnOnce() -> T) -> (Tree, T) {
     let stage = start(options);
     let done = work();
     (end(stage), done)
@@ -93,9 +91,7 @@ pub fn name<'a>(tree: &'a Tree, call: &Call) -> &'a str {
 
 /// The kernel's number for a device, by which we find its bios.
 pub fn number(device: &str) -> u32 {
-    let device = fs::canonicalize(device).unwrap();
-    let dev = format!("/sys/class/block/{}/dev", device.file_name().unwrap().to_str().unwrap());
-    let dev = fs::read_to_string(dev).unwrap();
+    let dev = fs::read_to_string(format!("/sys/class/block/{}/dev", crate::guest::name(device))).unwrap();
     let (major, minor) = dev.trim().split_once(':').unwrap();
     major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap()
 }
@@ -165,7 +161,7 @@ fn ctracer_finds_what_takes_a_struct() {
 
 fn ctracer_lives_are_what_io_did() {
     quiet();
-    let (tree, done) = watch(&SOME, || io("write /dev/scratch --count 50 --size 8192"));
+    let (tree, done) = watch(SOME, || io("write /dev/scratch --count 50 --size 8192"));
     check(&tree);
     let lives = lives(&tree, RAW_DEVICE, "write");
     assert_eq!(lives.len(), tree.lives.len(), "there was nothing else");
@@ -187,14 +183,16 @@ fn ctracer_lives_are_what_io_did() {
 
 fn ctracer_distinguishes_every_kind_of_bio() {
     quiet();
-    let (tree, done) = watch(&SOME, || {
-        let work = |arguments| io(arguments);
-        let written = work("write /dev/part --count 5");
-        let read = work("read-direct /dev/scratch --count 6");
-        let large = work("write /dev/scratch --size 1048576 --count 2");
+    let (tree, done) = watch(SOME, || {
+        let work = [
+            "write /dev/part --count 5",
+            "read-direct /dev/scratch --count 6",
+            "write /dev/scratch --size 1048576 --count 2",
+        ];
+        let done = work.map(io);
         sh("blkdiscard -o 1048576 -l 65536 /dev/scratch");
         sh("dd if=/dev/zero of=/dev/scratch bs=4096 count=3 seek=900 conv=fsync,notrunc");
-        [written, read, large]
+        done
     });
     check(&tree);
     let [written, read, large] = done;
@@ -234,7 +232,7 @@ fn ctracer_distinguishes_every_kind_of_bio() {
 fn ctracer_lives_last_until_the_last_piece_ends() {
     quiet();
     with_split(|disk, size| {
-        let (tree, done) = watch(&SOME, || io(&format!("write {disk} --count 1 --size {size}")));
+        let (tree, done) = watch(SOME, || io(&format!("write {disk} --count 1 --size {size}")));
         check(&tree);
         let [life] = lives(&tree, disk, "write")[..] else { panic!("{:?}", tree.lives) };
         assert_eq!(u64::from(life.bio.bytes), size);
@@ -250,7 +248,7 @@ fn ctracer_lives_last_until_the_last_piece_ends() {
 /// With a scheduler, readers wait in the queue of a busy disk, and it takes as long as was set for each.
 fn ctracer_shows_the_wait_for_a_busy_disk_in_the_queue() {
     quiet();
-    let (time, took, tool) = busy_disk(|device| start(&[&SOME[..], &["--device", device]].concat()));
+    let (time, took, tool) = busy_disk(|device| start(&format!("--device {device} {SOME}")));
     let (time, tree) = (time.as_nanos() as u64, end(tool));
     let parts: Vec<_> = tree.lives.iter().map(|life| life.parts().unwrap()).collect();
     assert_eq!(parts.len() as u64, READERS, "{parts:?}");
@@ -282,7 +280,7 @@ fn ends_each_bio_of_a_chain(disk: &str, operation: &str) {
     const BYTES: u64 = 60 << 20;
     let file = fs::File::options().write(true).open(disk).unwrap();
     let zero = || fallocate(&file, FallocateFlags::FALLOC_FL_ZERO_RANGE, 0, BYTES as i64).unwrap();
-    let (tree, ()) = watch(&SOME, zero);
+    let (tree, ()) = watch(SOME, zero);
     check(&tree);
     let lives = lives(&tree, disk, operation);
     assert_eq!(lives.iter().map(|life| u64::from(life.bio.bytes)).sum::<u64>(), BYTES, "{operation}");
@@ -315,7 +313,7 @@ fn shapes(calls: &[(usize, String)]) -> Shapes {
 
 fn ctracer_nests_as_function_graph_does() {
     quiet();
-    let (tree, _) = watch(&[], || io("write /dev/scratch --count 30"));
+    let (tree, _) = watch("", || io("write /dev/scratch --count 30"));
     check(&tree);
     // Each function that ctracer offers is attached.
     assert_eq!(
@@ -384,7 +382,7 @@ fn ctracer_filters() {
     quiet();
     // Two disks and two processes.
     let one = prepare("write /dev/part --count 20");
-    let stage = start(&[&["--pid", &one.id().to_string()][..], &SOME].concat());
+    let stage = start(&format!("--pid {} {SOME}", one.id()));
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
     go(one);
     other.join().unwrap();
@@ -395,7 +393,7 @@ fn ctracer_filters() {
     no_return_without_its_call();
 
     let disk = fs::canonicalize(RAW_DEVICE).unwrap();
-    let options = ["--device", disk.to_str().unwrap(), "--functions", "*submit_bio*", "--exclude", "__*"];
+    let options = format!("--device {} --functions *submit_bio* --exclude __*", disk.display());
     let (tree, _) = watch(&options, || {
         io("write /dev/part --count 10");
         io("write /dev/scratch --count 10")
@@ -413,8 +411,8 @@ fn ctracer_filters() {
     // The submitter calls one of these on each kernel; the last ones run in an interrupt.
     let functions =
         ["blk_mq_start_request", "blk_account_io_start", "__rq_qos_track", "*complete_rq", "*end_request"];
-    let functions = functions.map(|glob| ["--functions", glob]).concat();
-    let stage = start(&[&["--pid", &pid.to_string(), "--class", "request"], &functions[..]].concat());
+    let functions = functions.map(|glob| format!("--functions {glob}")).join(" ");
+    let stage = start(&format!("--pid {pid} --class request {functions}"));
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
     go(one);
     other.join().unwrap();
@@ -423,7 +421,7 @@ fn ctracer_filters() {
     no_return_without_its_call();
     assert!(tree.calls.iter().all(|call| tree.tasks[call.task].pid == pid && !call.place.interrupt));
 
-    let stage = start(&[&["--max-events", "25"][..], &SOME].concat());
+    let stage = start(&format!("--max-events 25 {SOME}"));
     io("write /dev/scratch --count 30");
     let seen = stage.wait().unwrap();
     assert!(seen.status.success());
@@ -438,7 +436,7 @@ fn ctracer_says_where_bios_without_lives_come_from() {
     let upper = Linear::new("upper", &[(&below.device, 4096)]).unwrap();
     let upper = upper.device.to_str().unwrap();
     let seen = [below.device.to_str().unwrap(), upper].map(|device| {
-        let stage = start(&[&["--device", device], &SOME[..]].concat());
+        let stage = start(&format!("--device {device} {SOME}"));
         io(&format!("write {upper} --count 32"));
         let seen = stage.end(Signal::SIGINT).unwrap();
         let tree = tree(&seen);
@@ -454,7 +452,7 @@ fn ctracer_names_the_disk_that_has_a_number_at_the_time() {
     if is_in("..5.19") {
         return; // There, null_blk names its disks after their numbers.
     }
-    let stage = start(&SOME);
+    let stage = start(SOME);
     let numbers = ["before", "after"].map(|name| {
         let disk = NullBlk::new(name, Duration::from_millis(1)).unwrap();
         let device = disk.device.to_str().unwrap();
@@ -482,18 +480,11 @@ fn no_return_without_its_call() {
     assert!(0 < returns && returns <= calls, "{returns} returns, {calls} calls");
 }
 
-fn ctracer_loses_nothing() {
-    many(2_500);
-}
-
-fn soak_ctracer() {
-    many(25_000);
-}
-
 /// Two threads do `count` I/Os each, and each I/O is a life.
-fn many(count: u64) {
+fn ctracer_loses_nothing() {
+    let count: u64 = or_soak(2_500, 25_000);
     quiet();
-    let stage = start(&SOME);
+    let stage = start(SOME);
     io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}"));
     // Its memory does not grow with its recording: it is the ring buffer, which is mapped twice, and its tables.
     let status = fs::read_to_string(format!("/proc/{}/status", stage.pid())).unwrap();
@@ -513,9 +504,8 @@ fn many(count: u64) {
 
 fn ctracer_traces_other_classes() {
     quiet();
-    let (tree, done) = watch(&["--class", "request", "--functions", "blk_mq_s*_request"], || {
-        io("write /dev/scratch --count 12")
-    });
+    let (tree, done) =
+        watch("--class request --functions blk_mq_s*_request", || io("write /dev/scratch --count 12"));
     check(&tree);
     assert!(tree.lives.is_empty());
     let started = tree.calls.iter().filter(|call| name(&tree, call) == "blk_mq_start_request").count();
@@ -523,9 +513,8 @@ fn ctracer_traces_other_classes() {
     assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
 
     // Its first argument, a struct of two words, is in two registers, so the inode is in the third.
-    let functions = ["--functions", "timestamp_truncate", "--functions", "setattr_copy"];
-    let (tree, _) =
-        watch(&[&["--class", "inode"], &functions[..]].concat(), || sh("touch -d @1 /tmp/touched"));
+    let options = "--class inode --functions timestamp_truncate --functions setattr_copy";
+    let (tree, _) = watch(options, || sh("touch -d @1 /tmp/touched"));
     check(&tree);
     let inodes = |function| {
         let calls = tree.calls.iter().filter(|call| tree.tasks[call.task].comm == "touch");
@@ -541,7 +530,7 @@ fn ctracer_sees_a_thread_change_its_name() {
     quiet();
     // The shell writes one page when it closes the disk, and then becomes io, which writes three.
     let (tree, _) =
-        watch(&[], || sh("echo a > /dev/scratch; exec io write --count 3 --size 4096 /dev/scratch"));
+        watch("", || sh("echo a > /dev/scratch; exec io write --count 3 --size 4096 /dev/scratch"));
     check(&tree);
     let mut writers = BTreeMap::<&str, (BTreeSet<u32>, usize)>::new();
     for life in lives(&tree, "/dev/scratch", "write") {
@@ -569,7 +558,7 @@ fn ctracer_tells_threads_apart_that_had_the_same_stack() {
     quiet();
     // Each of these processes writes one page when it closes the disk. None of them gets a name of its own.
     let command = "for i in $(seq 20); do (echo a > /dev/scratch) & echo $!; wait; done";
-    let (tree, said) = watch(&[], || sh(command));
+    let (tree, said) = watch("", || sh(command));
     check(&tree);
     let began = |life: &&Life| &tree.tasks[tree.calls[life.calls[0]].task];
     let writers: Vec<_> = lives(&tree, RAW_DEVICE, "write").iter().map(began).collect();

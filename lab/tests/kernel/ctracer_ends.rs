@@ -2,29 +2,25 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use ctracer::recording::{Header, Losses, Record, Recording, Writer};
+use ctracer::recording::Recording;
 use ctracer::tree::Tree;
-use guest::running::Running;
 use guest::system::Setting;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
 
 use crate::ctracer::{FILE, SOME, end, name, start, tree};
-use crate::guest::{AtEnd, io, programs, quiet, sh, wait_until};
+use crate::guest::{AtEnd, Killed, io, programs, quiet, refused, sh, wait_until};
 use crate::{Case, cases};
 
 /// `Outer`, as in the other cases of ctracer.
 pub const CASES: &[Case] = cases![
     ctracer_ends_in_every_phase(Outer),
-    ctracer_explains_its_errors(Once),
     ctracer_keeps_what_it_cannot_write(Once),
     ctracer_records_what_comes_when_all_is_attached(Outer),
     ctracer_attaches_no_more_than_the_kernel_lets(Outer),
@@ -32,23 +28,6 @@ pub const CASES: &[Case] = cases![
 ];
 
 const PIPE: &str = "/tmp/ctracer.pipe";
-
-/// Ends when the case ends, even if the case fails or has stopped the process.
-struct Killed(Child);
-
-impl Killed {
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.0.id() as i32)
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Starts ctracer, and stops it while it attaches.
 fn stopped_while_it_attaches(said: &str) -> Killed {
@@ -71,7 +50,7 @@ fn start_and_stop(said: &str) -> Killed {
     // The programs for a thread's name and for the ends of a life are attached first, each by its own link.
     let first = if has_session() { 3 } else { 5 };
     while LinkInfoIter::default().count() < before + first {
-        assert!(child.0.try_wait().unwrap().is_none(), "it ended");
+        assert!(child.is_running(), "it ended");
         thread::yield_now();
     }
     kill(child.pid(), Signal::SIGSTOP).unwrap();
@@ -91,7 +70,7 @@ fn ctracer_records_what_comes_when_all_is_attached() {
     io("write /dev/scratch --count 5");
     kill(child.pid(), Signal::SIGCONT).unwrap();
     while !is_ready(said) {
-        assert!(child.0.try_wait().unwrap().is_none(), "it ended");
+        assert!(child.is_running(), "it ended");
         thread::yield_now();
     }
     io("write /dev/scratch --count 6 --size 8192");
@@ -130,7 +109,7 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
     // An fentry program can't follow the `...` of a function, and a session does not look at the arguments. The other
     // function follows it in the list, and comes first where it is refused.
     let (bad, good) = ("seq_printf", "seq_putc");
-    let stage = start(&["--class", "seq_file", "--functions", bad, "--functions", good]);
+    let stage = start(&format!("--class seq_file --functions {bad} --functions {good}"));
     sh("cat /proc/mounts");
     let seen = stage.end(Signal::SIGINT).unwrap();
     let (tree, said) = (tree(&seen), seen.stderr);
@@ -172,7 +151,7 @@ fn ctracer_ends_in_every_phase() {
     }
 
     // While it records.
-    let stage = start(&SOME);
+    let stage = start(SOME);
     io("write /dev/scratch --count 5");
     let tree = end(stage);
     nothing_stays();
@@ -183,7 +162,7 @@ fn ctracer_ends_in_every_phase() {
     let mut page = fs::File::options().read(true).write(true).open(PIPE).unwrap();
     // Smaller than any page.
     fcntl(&page, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
-    let stage = start(&[&SOME[..], &["--html", PIPE]].concat());
+    let stage = start(&format!("{SOME} --html {PIPE}"));
     io("write /dev/scratch --count 5");
     let pid = stage.pid();
     kill(pid, Signal::SIGINT).unwrap();
@@ -202,7 +181,7 @@ fn ctracer_ends_in_every_phase() {
     assert!(ended.join().unwrap().status.success());
 
     // Killed while it records. The part that it has written can be opened.
-    let stage = start(&SOME);
+    let stage = start(SOME);
     io("write /dev/scratch --count 5");
     wait_until("the last of them is in the file", || {
         let recording = Recording::read(Path::new(FILE)).unwrap();
@@ -220,59 +199,9 @@ fn ctracer_ends_in_every_phase() {
         let cut = Recording::parse(&whole[..length], FILE).unwrap();
         assert!(!cut.records.is_empty());
     }
-}
-
-fn ctracer_explains_its_errors() {
-    let fails = |command: &mut Command| {
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let run = |arguments: &[&str]| fails(Command::new("ctracer").args(arguments));
-    let text = fails(Command::new("ctracer").uid(65534));
-    assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
-    let hidden = "mount -t tmpfs hidden /sys/kernel/btf && exec ctracer";
-    let text = fails(Command::new("unshare").args(["-m", "sh", "-c", hidden]));
-    assert!(text.starts_with("Error: this kernel has no type information (BTF)\n"), "{text}");
-    let text = run(&["--class", "bioo"]);
-    assert!(
-        text.starts_with("Error: the kernel has no struct bioo\n") && text.contains("--class bio\n"),
-        "{text}"
-    );
-    // Only the macros of a tracepoint use its record.
-    let text = run(&["--class", "trace_event_raw_block_bio_remap"]);
-    assert!(
-        text.starts_with("Error: no function takes a struct trace_event_raw_block_bio_remap\n"),
-        "{text}"
-    );
-    // An old recording is not taken for the output of such a run.
-    let mut old = Writer::new(fs::File::create(FILE).unwrap(), Header::default()).unwrap();
-    old.add(&Record::Losses(Losses::default())).unwrap();
-    old.flush().unwrap();
-    let bytes = fs::read(FILE).unwrap();
-    let text = run(&["--output", FILE, "--class", "bioo"]);
-    assert!(!text.contains("kept") && fs::read(FILE).unwrap() == bytes, "{text}");
-    let text = run(&["--functions", "no_such_*"]);
-    assert!(text.starts_with("Error: no function is left to trace\n"), "{text}");
-    let text = run(&["--device", "sdzz9"]);
-    assert!(text.starts_with("Error: sdzz9 is not a disk\n"), "{text}");
-    let text = run(&["--class", "request", "--device", "sdzz9"]);
-    assert!(text.starts_with("Error: --device works only for bios\n"), "{text}");
-    // Before it records anything.
-    for (option, file) in
-        [("--output", "/nowhere/x"), ("--html", "/nowhere/x"), ("--perfetto", "/tmp"), ("--html", "/sys/x")]
-    {
-        let text = run(&[option, file, "--duration", "1"]);
-        assert!(text.starts_with(&format!("Error: cannot write {file}\n")), "{text}");
-    }
-    let text = run(&["--class", "request", "--slowest", "1"]);
-    assert!(text.starts_with("Error: a struct request has no lives to show\n"), "{text}");
-    let text = sh("ctracer --life bio 2>&1 || true");
-    assert!(text.contains("give the address of a bio"), "{text}");
-    let text = run(&["show", "/bin/sh"]);
-    assert!(text.starts_with("Error: /bin/sh is not a ctracer recording\n"), "{text}");
-    let text = run(&["show", "/nowhere/x"]);
-    assert!(text.starts_with("Error: cannot read /nowhere/x\n"), "{text}");
+    // An old recording is not taken for the output of a run that can't begin.
+    let text = refused(&format!("ctracer --output {FILE} --class bioo"));
+    assert!(!text.contains("kept") && fs::read(FILE).unwrap() == whole, "{text}");
 }
 
 fn ctracer_keeps_what_it_cannot_write() {
@@ -280,8 +209,7 @@ fn ctracer_keeps_what_it_cannot_write() {
     sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
     let _unmount = AtEnd("umount /tmp/small");
     for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
-        let stage =
-            Running::start(&[&["ctracer", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+        let stage = crate::guest::start(&format!("ctracer {option} {file} --lines 3 {SOME}"));
         io("write /dev/scratch --count 50");
         let seen = stage.end(Signal::SIGINT).unwrap();
         assert_eq!(seen.status.code(), Some(1), "{seen:?}");

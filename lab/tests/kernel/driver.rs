@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use lab::exercise;
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use machine::host::tools::QEMU;
 use machine::kernels::DEFAULT;
 use machine::vm::Machine;
@@ -19,50 +18,47 @@ use nix::unistd::Pid;
 use upkeep::publish::record;
 
 use crate::guest::wait_until;
-use crate::{BOOT_LIMIT, Fleet, Timed};
+use crate::{BOOT_LIMIT, Case, cases, trial};
 
 /// Tests of the driver, which boot their own guests.
 pub fn trials() -> Vec<Trial> {
-    let trial = |name: &str, test: fn()| {
-        let name = format!("lab::{name}");
-        Trial::test(name.clone(), move || {
-            let _timed = Timed::start(name);
-            test();
-            Ok::<_, Failed>(())
+    let tests: &[Case] = cases![
+        a_stages_status_and_output_come_back,
+        ctrl_c_is_for_the_stage_and_its_report_is_printed,
+        a_file_that_a_program_writes_comes_out,
+        the_recorded_outputs_look_like_what_the_stages_print,
+        a_closed_pipe_ends_the_stage,
+        each_saved_file_is_checked,
+        two_exercises_are_checked_at_the_same_moment,
+        a_shell_runs_what_is_typed,
+        a_shell_ends_with_its_input,
+        a_mystery_is_played_in_a_shell,
+        a_kernel_that_does_not_boot,
+        a_kernel_that_is_only_a_header,
+        a_guest_that_hangs_at_boot,
+        a_guest_that_dies_while_a_program_runs,
+        no_qemu,
+        a_qemu_without_a_sandbox,
+        a_double_fault_while_booting,
+        a_first_program_that_cannot_run,
+        no_room,
+        a_comma_in_the_folder_for_the_guests_files,
+        ctrl_c_while_booting,
+        when_the_lab_is_killed_the_emulator_ends,
+    ];
+    let one = |(name, test, _): &Case| {
+        let (name, test) = (*name, *test);
+        trial(format!("lab::{name}"), move || {
+            test(name);
+            Ok(())
         })
     };
-    vec![
-        trial("a_stages_status_and_output_come_back", a_stages_status_and_output_come_back),
-        trial(
-            "ctrl_c_is_for_the_stage_and_its_report_is_printed",
-            ctrl_c_is_for_the_stage_and_its_report_is_printed,
-        ),
-        trial("a_file_that_a_program_writes_comes_out", a_file_that_a_program_writes_comes_out),
-        trial(
-            "the_recorded_outputs_look_like_what_the_stages_print",
-            the_recorded_outputs_look_like_what_the_stages_print,
-        ),
-        trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
-        trial("each_saved_file_is_checked", each_saved_file_is_checked),
-        trial("two_exercises_are_checked_at_the_same_moment", two_exercises_are_checked_at_the_same_moment),
-        trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
-        trial("a_shell_ends_with_its_input", a_shell_ends_with_its_input),
-        trial("a_mystery_is_played_in_a_shell", a_mystery_is_played_in_a_shell),
-        trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
-        trial("a_kernel_that_panics_at_boot", a_kernel_that_panics_at_boot),
-        trial("a_guest_that_hangs_at_boot", a_guest_that_hangs_at_boot),
-        trial("a_guest_that_dies_while_a_program_runs", a_guest_that_dies_while_a_program_runs),
-        trial("a_kernel_that_finds_no_disks", a_kernel_that_finds_no_disks),
-        trial("no_qemu", no_qemu),
-        trial("a_qemu_without_a_sandbox", a_qemu_without_a_sandbox),
-        trial("a_double_fault_while_booting", a_double_fault_while_booting),
-        trial("a_first_program_that_cannot_run", a_first_program_that_cannot_run),
-        trial("no_room", no_room),
-        trial("a_comma_in_the_folder_for_the_guests_files", a_comma_in_the_folder_for_the_guests_files),
-        trial("ctrl_c_while_booting", ctrl_c_while_booting),
-        trial("a_panic_does_not_fail_a_kernels_other_cases", a_panic_does_not_fail_a_kernels_other_cases),
-        trial("when_the_lab_is_killed_the_emulator_ends", when_the_lab_is_killed_the_emulator_ends),
-    ]
+    tests.iter().map(one).collect()
+}
+
+/// [`BOOT_LIMIT`], as one types it.
+fn limit() -> String {
+    BOOT_LIMIT.as_secs().to_string()
 }
 
 /// The driver itself, `cargo lab`, with as much time for a boot as it needs on a busy machine.
@@ -72,7 +68,7 @@ fn lab(arguments: &[&str]) -> Command {
     let (command, arguments) = arguments.split_at(words);
     lab.args(command);
     if !arguments.contains(&"--boot-limit") {
-        lab.args(["--boot-limit", &BOOT_LIMIT.as_secs().to_string()]);
+        lab.args(["--boot-limit", &limit()]);
     }
     lab.args(arguments);
     lab
@@ -126,19 +122,25 @@ fn the_recorded_outputs_look_like_what_the_stages_print() {
     }
 }
 
+/// A folder for working copies, which is not there yet.
+fn own_folder(name: &str) -> PathBuf {
+    let mine = Workbook::read().unwrap().target.join(name);
+    let _ = fs::remove_dir_all(&mine);
+    mine
+}
+
+/// `cargo lab exercise`, with this folder for working copies.
+fn exercise_in(mine: &Path, arguments: &[&str]) -> Command {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    lab.arg("exercise").args(arguments).env("LAB_MINE", mine);
+    lab
+}
+
 /// In one guest: the starting point fails, what does not compile is reported, and the solution passes. Then Ctrl-C.
 fn each_saved_file_is_checked() {
-    let workbook = Workbook::read().unwrap();
-    let mine = workbook.target.join("test-watched");
-    let _ = fs::remove_dir_all(&mine);
-    let lab = |arguments: &[&str]| {
-        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.arg("exercise").args(arguments).env("LAB_MINE", &mine);
-        lab
-    };
-    assert_eq!(finish(&mut lab(&["start", "03.1"])).0, 0);
-    let limit = BOOT_LIMIT.as_secs().to_string();
-    let mut watch = lab(&["watch", "03.1", "--boot-limit", &limit]);
+    let (workbook, mine) = (Workbook::read().unwrap(), own_folder("test-watched"));
+    assert_eq!(finish(&mut exercise_in(&mine, &["start", "03.1"])).0, 0);
+    let mut watch = exercise_in(&mine, &["watch", "03.1", "--boot-limit", &limit()]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut verdict = || {
@@ -169,25 +171,18 @@ fn each_saved_file_is_checked() {
 /// Both are built in one folder, in one target folder, and boot a guest; both passes are remembered.
 /// Not 03.1, which another test builds in a folder of its own, but with the same target folder.
 fn two_exercises_are_checked_at_the_same_moment() {
-    let workbook = Workbook::read().unwrap();
-    let mine = workbook.target.join("test-together");
-    let _ = fs::remove_dir_all(&mine);
-    let lab = |arguments: &[&str]| {
-        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.arg("exercise").args(arguments).env("LAB_MINE", &mine);
-        lab
-    };
-    let limit = BOOT_LIMIT.as_secs().to_string();
+    let (workbook, mine) = (Workbook::read().unwrap(), own_folder("test-together"));
     std::thread::scope(|scope| {
         for id in ["04.1", "05.1"] {
-            let (lab, limit, workbook, mine) = (&lab, &limit, &workbook, &mine);
+            let (workbook, mine) = (&workbook, &mine);
             scope.spawn(move || {
-                assert_eq!(finish(&mut lab(&["start", id])).0, 0, "{id}");
+                assert_eq!(finish(&mut exercise_in(mine, &["start", id])).0, 0, "{id}");
                 let exercise = exercise::find(workbook, id).unwrap();
                 for (path, text) in exercise.solved(&exercise.binary()).unwrap() {
                     fs::write(mine.join(id).join(path), text).unwrap();
                 }
-                let (status, stdout, stderr) = finish(&mut lab(&["check", id, "--boot-limit", limit]));
+                let (status, stdout, stderr) =
+                    finish(&mut exercise_in(mine, &["check", id, "--boot-limit", &limit()]));
                 assert_eq!(status, 0, "{id}: {stderr}");
                 assert!(stdout.starts_with(&format!("{id} is right: ")), "{stdout}");
             });
@@ -199,19 +194,8 @@ fn two_exercises_are_checked_at_the_same_moment() {
 
 fn a_file_that_a_program_writes_comes_out() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = [
-        "run",
-        "ctracer",
-        "--",
-        "--max-events",
-        "4",
-        "--functions",
-        "submit_bio",
-        "--perfetto",
-        "bio.json",
-        "-o",
-        "bio.rec",
-    ];
+    let arguments = "run ctracer -- --max-events 4 --functions submit_bio --perfetto bio.json -o bio.rec";
+    let arguments: Vec<_> = arguments.split(' ').collect();
     let (status, ..) = finish(lab(&arguments).current_dir(&folder));
     assert_eq!(status, 0);
     let names: BTreeSet<_> =
@@ -232,8 +216,7 @@ fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
 }
 
 fn a_closed_pipe_ends_the_stage() {
-    let limit = BOOT_LIMIT.as_secs();
-    let script = format!("{} run 02 --boot-limit {limit} | head -n 3", env!("CARGO_BIN_EXE_lab"));
+    let script = format!("{} run 02 --boot-limit {} | head -n 3", env!("CARGO_BIN_EXE_lab"), limit());
     let (status, stdout, _) = finish(Command::new("sh").args(["-c", &script]));
     assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
 }
@@ -271,12 +254,7 @@ fn a_mystery_is_played_in_a_shell() {
     assert_eq!(complaints, 2, "at the start and in `status`, but not in `look`: {text}");
 }
 
-/// Types into a shell in the lab, which must end on its own, and returns its exit status, stdout and stderr.
-fn type_into_a_shell(text: &str) -> (i32, String, String) {
-    type_into(&["shell"], text)
-}
-
-/// The same, for the shell that such a command opens.
+/// Types into the shell that a command opens, which must end on its own, and returns its exit status, stdout and stderr.
 fn type_into(command: &[&str], text: &str) -> (i32, String, String) {
     let mut shell = lab(command);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -297,7 +275,7 @@ fn a_shell_ends_with_its_input() {
 
 fn a_shell_runs_what_is_typed() {
     // The shell must end even if it leaves a program behind that has its terminal open.
-    let (status, text, _) = type_into_a_shell("sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n");
+    let (status, text, _) = type_into(&["shell"], "sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n");
     assert_eq!(status, 5, "{text}");
     for expected in ["This is a real kernel", "\n42\r\n", "\n24 80\r\n", "/dev/pts/0"] {
         assert!(text.contains(expected), "{expected:?} in {text}");
@@ -311,26 +289,35 @@ fn error(arguments: &[&str]) -> String {
     stderr
 }
 
-fn a_file_that_is_no_kernel() {
-    let text = error(&["run", "01", "--kernel", "/bin/sh"]);
-    assert!(text.contains("/bin/sh is no kernel for x86") && text.contains("HdrS"), "{text}");
+fn a_kernel_that_does_not_boot() {
+    for (option, value, parts) in [
+        ("--kernel", "/bin/sh", ["/bin/sh is no kernel for x86", "HdrS"]),
+        (
+            "--append",
+            "rdinit=/nothing root=/dev/nothing",
+            ["the guest's kernel panicked", "Kernel panic - not syncing: VFS: Unable to mount root fs"],
+        ),
+        (
+            "--append",
+            "initcall_blacklist=nvme_init",
+            ["the guest is up, but has no disks", "CONFIG_BLK_DEV_NVME=y"],
+        ),
+    ] {
+        let text = error(&["run", "01", option, value]);
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
 
-    // A header that looks right, and nothing after it.
+/// A header that looks right, and nothing after it.
+fn a_kernel_that_is_only_a_header() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut bytes = vec![0; 4096];
     bytes[0x1f1] = 1;
     bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
-    bytes[0x202..0x206].copy_from_slice(b"HdrS");
-    bytes[0x206..0x208].copy_from_slice(&[0x0d, 0x02]);
+    bytes[0x202..0x208].copy_from_slice(b"HdrS\x0d\x02");
     fs::write(file.path(), bytes).unwrap();
     let text = error(&["run", "01", "--boot-limit", "1", "--kernel", file.path().to_str().unwrap()]);
     assert!(text.contains("the emulator ended") || text.contains("the guest hangs"), "{text}");
-}
-
-fn a_kernel_that_panics_at_boot() {
-    let text = error(&["run", "01", "--append", "rdinit=/nothing root=/dev/nothing"]);
-    assert!(text.contains("the guest's kernel panicked"), "{text}");
-    assert!(text.contains("Kernel panic - not syncing: VFS: Unable to mount root fs"), "{text}");
 }
 
 fn a_guest_that_hangs_at_boot() {
@@ -349,15 +336,9 @@ fn a_guest_that_hangs_at_boot() {
 }
 
 fn a_guest_that_dies_while_a_program_runs() {
-    let (status, _, text) = type_into_a_shell("echo c > /proc/sysrq-trigger\n");
+    let (status, _, text) = type_into(&["shell"], "echo c > /proc/sysrq-trigger\n");
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("the guest's kernel panicked") && text.contains("sysrq triggered crash"), "{text}");
-}
-
-fn a_kernel_that_finds_no_disks() {
-    let text = error(&["run", "01", "--append", "initcall_blacklist=nvme_init"]);
-    assert!(text.contains("the guest is up, but has no disks"), "{text}");
-    assert!(text.contains("CONFIG_BLK_DEV_NVME=y"), "{text}");
 }
 
 /// A PATH with everything that Cargo needs, but without the emulator.
@@ -464,21 +445,6 @@ fn ctrl_c_while_booting() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("Error: interrupted"), "it did not wait for the guest: {text}");
     assert!(!is_alive(emulator), "the emulator is gone with the lab");
-}
-
-fn a_panic_does_not_fail_a_kernels_other_cases() {
-    static BOOTS: AtomicU32 = AtomicU32::new(0);
-    let fleet = Fleet::new(|_| {
-        assert!(
-            BOOTS.fetch_add(1, Ordering::Relaxed) > 0,
-            "the first boot panics, as a test of the suite shows"
-        );
-        Err(common::Error::new("the second boot is tried"))
-    });
-    let test = || fleet.with(0, "a case", |_| Ok(()));
-    assert!(catch_unwind(AssertUnwindSafe(test)).is_err());
-    let failed = test().unwrap_err();
-    assert!(failed.message().is_some_and(|why| why.starts_with("the second boot is tried")), "{failed:?}");
 }
 
 fn when_the_lab_is_killed_the_emulator_ends() {

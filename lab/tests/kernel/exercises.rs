@@ -10,7 +10,7 @@ use machine::workbook::Workbook;
 use wire::verdict::Verdict;
 
 use crate::arm::has_fentry;
-use crate::{BOOT_LIMIT, Fleet, KERNELS, failed, variants};
+use crate::{BOOT_LIMIT, Fleet, KERNELS, is_soak, variants};
 
 /// All exercises, except those to write a stage.
 fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
@@ -23,58 +23,48 @@ fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
 
 /// A test for each solution on the oldest and on the newest kernel, and for each starting point on the newest, because
 /// its fault is in the program and not in the kernel. With `LAB_SOAK=1`, both run on all kernels.
-pub fn trials(soak: bool) -> Vec<Trial> {
-    let fleet = Arc::new(Fleet::new(boot));
+pub fn trials() -> Vec<Trial> {
+    let fleet = Fleet::new(boot);
     let workbook = Arc::new(crate::workbook().expect("the workspace can be read"));
     let oldest = KERNELS.iter().position(has_fentry).unwrap_or_default();
-    let is_outer = |nth: &usize| *nth == oldest || *nth == KERNELS.len() - 1;
-    let kernels: Vec<_> = (oldest..KERNELS.len()).filter(|nth| soak || is_outer(nth)).collect();
-    let faulty = if soak { &kernels[..] } else { &kernels[kernels.len() - 1..] };
+    let newest = KERNELS.len() - 1;
     let mut trials = Vec::new();
-    let mut trial = |id: &str, what: &str, kernel: usize, binary: String, passes: bool| {
-        let (fleet, workbook, id) = (fleet.clone(), workbook.clone(), id.to_owned());
-        let name = format!("{}::exercise_{}_{what}", KERNELS[kernel].name, id.replace('.', "_"));
-        trials.push(Trial::test(name.clone(), move || {
-            fleet.with(kernel, &name, |guest| {
-                let exercise = exercise::find(&workbook, &id).map_err(failed)?;
-                let error = match exercise::verdict(guest, &exercise, &binary) {
-                    Ok(Verdict::Right(seen)) if !passes => return Err(format!("it passes: {seen}").into()),
-                    Ok(Verdict::Right(_)) => return Ok(()),
-                    Ok(Verdict::Wrong(fault)) => Error::from(fault),
-                    Err(error) => error,
-                };
-                if passes {
-                    return Err(failed(error));
-                }
-                // An empty text would be in every fault.
-                if !exercise.fails.is_empty() && error.cause().contains(&exercise.fails) {
-                    return Ok(());
-                }
-                let cause = format!("{id} fails, but it says that it does with {:?}", exercise.fails);
-                Err(failed(Error::new(cause).evidence(error)))
-            })
-        }));
+    let mut add = |id: String, what: &str, binary: String, passes: bool| {
+        for nth in (oldest..=newest).filter(|nth| is_soak() || *nth == newest || *nth == oldest && passes) {
+            let (workbook, id, binary) = (workbook.clone(), id.clone(), binary.clone());
+            let name = format!("exercise_{}_{what}", id.replace('.', "_"));
+            let test = move |guest: &mut Vm| judge(guest, &exercise::find(&workbook, &id)?, &binary, passes);
+            trials.push(fleet.trial(nth, &name, test));
+        }
     };
     for exercise in exercises(&workbook) {
-        for kernel in faulty {
-            trial(&exercise.id(), "start_fails", *kernel, name(&exercise, "start"), false);
-        }
-        for kernel in &kernels {
-            trial(&exercise.id(), "solution_passes", *kernel, name(&exercise, "solved"), true);
-        }
+        add(exercise.id(), "start_fails", name(&exercise, "start"), false);
+        add(exercise.id(), "solution_passes", name(&exercise, "solved"), true);
     }
-    for stage in &workbook.catalog.stages {
+    for stage in workbook.catalog.stages.iter().filter(|stage| !stage.is_copy()) {
         // The exercise to write the stage itself: its parent must not pass.
         if let Ok(parent) = workbook.catalog.parent(stage) {
-            for kernel in faulty.iter().filter(|_| !stage.is_copy()) {
-                trial(&stage.name(), "parent_fails", *kernel, parent.binary(), false);
-            }
-            for kernel in &kernels {
-                trial(&stage.name(), "stage_passes", *kernel, stage.binary(), true);
-            }
+            add(stage.name(), "parent_fails", parent.binary(), false);
+            add(stage.name(), "stage_passes", stage.binary(), true);
         }
     }
     trials
+}
+
+/// Fails unless a program passes the check, or fails it as the exercise says.
+fn judge(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str, passes: bool) -> Result<()> {
+    let error = match exercise::verdict(guest, exercise, binary) {
+        Ok(Verdict::Right(_)) if passes => return Ok(()),
+        Ok(Verdict::Right(seen)) => return Err(Error::new(format!("it passes: {seen}"))),
+        Ok(Verdict::Wrong(fault)) => Error::from(fault),
+        Err(error) => error,
+    };
+    // An empty text would be in every fault.
+    if !passes && !exercise.fails.is_empty() && error.cause().contains(&exercise.fails) {
+        return Ok(());
+    }
+    let fails = format!("{} fails, but it says that it does with {:?}", exercise.id(), exercise.fails);
+    Err(if passes { error } else { Error::new(fails).evidence(error) })
 }
 
 /// The program name of an exercise's starting point or solution.

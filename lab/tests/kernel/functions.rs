@@ -7,13 +7,13 @@ use std::time::Duration;
 use common::trace_pipe::Line;
 use guest::checks::stage10;
 use guest::null_blk::NullBlk;
-use guest::running::{Observation, Running};
+use guest::running::Observation;
 use guest::truth;
 use libbpf_rs::btf::types::{Func, FuncProto, Ptr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use nix::sys::signal::Signal;
 
-use crate::guest::{one_by_one, programs, quiet, wait_until, watch, watch_while};
+use crate::guest::{io, one_by_one, programs, quiet, start, wait_until, watch, watch_while};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -136,7 +136,7 @@ fn stage10_shows_the_bio_wherever_it_is_among_the_arguments() {
 /// the others.
 fn stage10_and_stage02_count_the_same() {
     quiet();
-    let other = Running::start(&["stage02"]).unwrap();
+    let other = start("stage02");
     let before = truth::disk_ios().unwrap();
     let (seen, done) = watch("stage10", "write /dev/scratch --count 64");
     let ios = (truth::disk_ios().unwrap() - before) as usize;
@@ -162,8 +162,8 @@ fn stage10_and_stage02_count_the_same() {
 fn stage10_leaves_nothing_behind() {
     quiet();
     let before = programs();
-    let stage = Running::start(&["stage10", "--lines", "5"]).unwrap();
-    crate::guest::io("write /dev/scratch --count 2");
+    let stage = start("stage10 --lines 5");
+    io("write /dev/scratch --count 2");
     let seen = stage.wait().unwrap();
     assert!(seen.status.success() && seen.lines().len() == 5, "{seen:?}");
     wait_until("the programs are gone", || programs() == before);

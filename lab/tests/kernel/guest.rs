@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::panic_any;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::preflight::release;
+use common::trace_pipe::Line;
 use guest::running::{Observation, Running};
-use guest::system::{mount_fs, unmount_fs};
-use guest::truth;
+use guest::system::{mount_fs, queue, unmount_fs};
+use guest::truth::{self, Event};
 use libbpf_rs::query::ProgInfoIter;
 use machine::kernels::{Series, Trait};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Io};
 
@@ -63,9 +66,93 @@ pub fn sh(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a shell command that must end with an error and leave nothing behind. Returns the error.
+pub fn refused(command: &str) -> String {
+    let before = programs();
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{command}: {stderr}");
+    assert!(stderr.starts_with("Error: "), "{command}: {stderr}");
+    // If tracefs is hidden, there are none.
+    assert_eq!(sh("ls /sys/kernel/tracing/instances || true"), "", "{command}");
+    assert!(programs().is_subset(&before), "{command}");
+    stderr
+}
+
 /// What `io` did with these arguments.
 pub fn io(arguments: &str) -> Done {
     guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
+}
+
+/// Starts a program with arguments that have no blanks in them, and waits until it is attached.
+pub fn start(command: &str) -> Running {
+    Running::start(&command.split_whitespace().collect::<Vec<_>>()).unwrap()
+}
+
+/// A process that ends with the case, even if the case fails or has stopped the process.
+pub struct Killed(pub Child);
+
+impl Killed {
+    /// Starts a program with arguments that have no blanks in them. What it prints is lost.
+    pub fn start(command: &str) -> Self {
+        let command =
+            Command::new("sh").args(["-c", &format!("exec {command}")]).stdout(Stdio::null()).spawn();
+        Self(command.unwrap())
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the kernel calls a disk or a partition.
+pub fn name(device: impl AsRef<Path>) -> String {
+    fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The numbers that the kernel has counted for a disk: see its `Documentation/block/stat.rst`.
+pub fn stat(device: &str) -> Vec<u64> {
+    let text = fs::read_to_string(queue(device, "../stat").unwrap()).unwrap();
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+/// What a stage's lines and its report say.
+pub struct Trace<'a> {
+    pub events: Vec<(Line<'a>, Event)>,
+    pub submits: usize,
+    pub ends: usize,
+    /// Requests that were started, and that completed.
+    pub started: usize,
+    pub completed: usize,
+    pub durations: Vec<u64>,
+    /// Of a stage that reports it.
+    pub not_measured: Option<u64>,
+}
+
+pub fn trace(seen: &Observation) -> Trace<'_> {
+    let events = truth::events(seen).unwrap();
+    let count = |is: fn(&Event) -> bool| events.iter().filter(|(_, event)| is(event)).count();
+    Trace {
+        submits: count(|event| matches!(event, Event::Submit { .. })),
+        ends: count(|event| matches!(event, Event::End { .. })),
+        started: count(|event| matches!(event, Event::Start { .. })),
+        completed: count(|event| matches!(event, Event::Complete { .. })),
+        durations: truth::durations(&events),
+        not_measured: truth::not_measured(seen).ok(),
+        events,
+    }
 }
 
 /// What a stage printed while `io` ran, until Ctrl-C.
@@ -86,7 +173,7 @@ pub fn watch_exact(stage: &str, arguments: &str) -> (Observation, Done) {
 
 /// What a stage printed while `work` ran, until Ctrl-C.
 pub fn watch_while<T>(name: &str, work: impl FnOnce() -> T) -> (Observation, T) {
-    let stage = Running::start(&[name]).unwrap();
+    let stage = start(name);
     let done = work();
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
-use guest::running::{Observation, Running};
+use guest::running::Observation;
 use nix::sys::signal::{Signal, kill};
 
-use crate::guest::{AtEnd, is_in, sh, wait_until, watch_while};
+use crate::guest::{AtEnd, Killed, is_in, sh, start, wait_until, watch_while};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -57,20 +57,17 @@ fn counts(seen: &Observation) -> [u64; 2] {
     [received, not_sent].map(|count| count.parse().unwrap())
 }
 
-const CHANNELS: [(&[&str], &str); 2] = [
-    (&["hello_perf_output"], "Hello, perf_output!"),
-    (&["hello_perf_output", "--ringbuf"], "Hello, ringbuf!"),
-];
+const CHANNELS: [(&str, &str); 2] =
+    [("hello_perf_output", "Hello, perf_output!"), ("hello_perf_output --ringbuf", "Hello, ringbuf!")];
 
 fn hello_perf_output_has_each_process_once() {
     const FORKS: u64 = 32;
-    for (argv, message) in CHANNELS {
-        let example = Running::start(argv).unwrap();
-        let (parent, _) = fork(FORKS);
-        let thread = thread::spawn(|| ());
-        thread.join().unwrap();
-        let seen = example.end(Signal::SIGINT).unwrap();
-        assert!(seen.status.success(), "{}", seen.stderr);
+    for (command, message) in CHANNELS {
+        let (seen, parent) = watch_while(command, || {
+            let (parent, _) = fork(FORKS);
+            thread::spawn(|| ()).join().unwrap();
+            parent
+        });
         let hellos = hellos(&seen, message);
         let of = |pid: u32| hellos.iter().filter(|(_, parent)| *parent == pid).count() as u64;
         assert_eq!(of(parent), FORKS, "{}", seen.stdout);
@@ -85,8 +82,8 @@ fn hello_perf_output_has_each_process_once() {
 /// The reader is stopped, and the buffer of each CPU has room for 85 events in one case, and for 102 in the other.
 fn hello_perf_output_counts_what_it_could_not_send() {
     const FORKS: u64 = 224;
-    for (argv, message) in CHANNELS {
-        let example = Running::start(&[argv, &["--pages", "1"]].concat()).unwrap();
+    for (command, message) in CHANNELS {
+        let example = start(&format!("{command} --pages 1"));
         kill(example.pid(), Signal::SIGSTOP).unwrap();
         let (parent, others) = fork(FORKS);
         kill(example.pid(), Signal::SIGCONT).unwrap();
@@ -103,8 +100,7 @@ fn hello_perf_output_counts_what_it_could_not_send() {
 /// A thread that looks for work in a ring (`IORING_SETUP_SQPOLL`) is one of those that the kernel starts for io_uring.
 fn a_thread_of_io_uring_does_not_come_from_kernel_clone() {
     const SQPOLL: u32 = 1 << 1;
-    let hello = |argv: &[&str]| Running::start(argv).unwrap();
-    let examples = [hello(&["hello_clone"]), hello(&["hello_perf_output"])];
+    let examples = ["hello_clone", "hello_perf_output"].map(start);
     let before = forks();
     let maker = thread::Builder::new().name("maker".to_owned()).spawn(|| {
         let mut parameters = [0_u32; 30];
@@ -127,9 +123,9 @@ fn hello_perf_output_of_a_cpu_that_comes_online_later() {
     const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
     const FORKS: u64 = 8;
     let _on = AtEnd("echo 1 > /sys/devices/system/cpu/cpu1/online");
-    for (argv, message) in CHANNELS {
+    for (command, message) in CHANNELS {
         std::fs::write(CPU, "0").unwrap();
-        let example = Running::start(argv).unwrap();
+        let example = start(command);
         std::fs::write(CPU, "1").unwrap();
         let parent = sh(&format!(
             "taskset 2 sh -c 'echo $$; i=0; while [ $i -lt {FORKS} ]; do (:); i=$((i + 1)); done'"
@@ -137,7 +133,7 @@ fn hello_perf_output_of_a_cpu_that_comes_online_later() {
         let seen = example.end(Signal::SIGINT).unwrap();
         let parent = parent.trim().parse::<u32>().unwrap();
         let received = hellos(&seen, message).iter().filter(|(_, pid)| *pid == parent).count() as u64;
-        let is_perf = argv.len() == 1;
+        let is_perf = !command.ends_with("--ringbuf");
         assert_eq!(received, if is_perf { 0 } else { FORKS }, "{}", seen.stdout);
         assert_eq!(counts(&seen)[1] >= FORKS, is_perf, "{}", seen.stdout);
     }
@@ -150,10 +146,7 @@ fn hello_clone_has_each_process_once() {
     assert!(lines.iter().all(|line| line.message == "Hello, World!"), "{}", seen.stdout);
     assert_eq!(lines.iter().filter(|line| line.pid == parent).count() as u64, FORKS, "{}", seen.stdout);
 
-    let example = Running::start(&["hello_clone", "--count"]).unwrap();
-    let (parent, _) = fork(FORKS);
-    let seen = example.end(Signal::SIGINT).unwrap();
-    assert!(seen.status.success(), "{}", seen.stderr);
+    let (seen, (parent, _)) = watch_while("hello_clone --count", || fork(FORKS));
     let lines = seen.lines();
     let count = |message: &str| message.strip_prefix("Hello, World! ")?.parse::<u64>().ok();
     let of_shell = lines.iter().filter(|line| line.pid == parent);
@@ -190,15 +183,11 @@ fn bigreads_has_each_large_read_once() {
     assert_eq!(sizes(&seen), [MIB, 2 * MIB], "{}", seen.stdout);
     assert_eq!(counts(&seen)[1], 0);
 
-    let example = Running::start(&["bigreads", "--min-bytes", "4096"]).unwrap();
-    read(&SIZES);
-    let seen = example.end(Signal::SIGINT).unwrap();
+    let (seen, ()) = watch_while("bigreads --min-bytes 4096", || read(&SIZES));
     let large: Vec<_> = sizes(&seen).into_iter().filter(|size| *size >= MIB - 1 || *size == 4096).collect();
     assert_eq!(large, SIZES, "{}", seen.stdout);
 
-    let example = Running::start(&["bigreads", "--printk"]).unwrap();
-    read(&SIZES);
-    let seen = example.end(Signal::SIGINT).unwrap();
+    let (seen, ()) = watch_while("bigreads --printk", || read(&SIZES));
     let lines = seen.lines();
     let own = lines.iter().filter(|line| line.pid == std::process::id());
     let messages: Vec<_> = own.map(|line| line.message).collect();
@@ -212,44 +201,26 @@ fn bigreads_has_each_large_read_once() {
 }
 
 /// Processes that wait in a read of a pipe.
-struct Waiting(Vec<Child>);
-
-impl Waiting {
-    fn new(count: usize) -> Self {
-        let cat = || Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let children: Vec<_> = (0..count).map(|_| cat()).collect();
-        for child in &children {
-            let file = format!("/proc/{}/syscall", child.id());
-            let read = format!("{} 0x0 ", nix::libc::SYS_read);
-            wait_until("cat waits", || std::fs::read_to_string(&file).unwrap().starts_with(&read));
-        }
-        Self(children)
+fn waiting(count: usize) -> Vec<Killed> {
+    let cat = || Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let children: Vec<_> = (0..count).map(|_| Killed(cat())).collect();
+    for child in &children {
+        let file = format!("/proc/{}/syscall", child.pid());
+        let read = format!("{} 0x0 ", nix::libc::SYS_read);
+        wait_until("cat waits", || std::fs::read_to_string(&file).unwrap().starts_with(&read));
     }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+    children
 }
 
 /// A kretprobe has room for a few calls that have not returned yet, and does not see others.
 fn bigreads_sees_reads_while_others_wait() {
-    let (seen, _waiting) = watch_while("bigreads", || {
-        let waiting = Waiting::new(16);
-        read(&[MIB]);
-        waiting
-    });
-    assert_eq!(sizes(&seen), [MIB], "{}", seen.stdout);
-
-    let (seen, _waiting) = {
-        let example = Running::start(&["bigreads", "--printk"]).unwrap();
-        let waiting = Waiting::new(16);
-        read(&[MIB]);
-        (example.end(Signal::SIGINT).unwrap(), waiting)
-    };
-    assert_eq!(seen.lines().len(), 0, "a kretprobe sees it, too: {}", seen.stdout);
+    for (command, expected) in [("bigreads", &[MIB][..]), ("bigreads --printk", &[])] {
+        let (seen, _waiting) = watch_while(command, || {
+            let waiting = waiting(16);
+            read(&[MIB]);
+            waiting
+        });
+        assert_eq!(sizes(&seen), expected, "{}", seen.stdout);
+        assert_eq!(seen.lines().len(), 0, "a kretprobe sees it, too: {}", seen.stdout);
+    }
 }

@@ -4,8 +4,9 @@
 //! `kernel-tests --in-guest CASE`, it runs the case. A case is a function that panics if a program does not report the
 //! truth.
 //!
-//! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, the long cases
-//! run, too. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with the time that each took.
+//! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, all cases run on all
+//! kernels, and some take long: see [`or_soak`]. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with
+//! the time that each took.
 //!
 //! With `LAB_PREVIEW=1`, the cases and the exercises run on the kernels that are not released yet, and on no others.
 //!
@@ -24,7 +25,6 @@ mod biowhere;
 mod biowhere_and_others;
 mod claims;
 mod clinic;
-mod compilers;
 mod containers;
 mod ctracer;
 mod ctracer_ends;
@@ -40,6 +40,7 @@ mod multipath;
 mod mystery;
 mod pagecache;
 mod questions;
+mod refusals;
 mod requests;
 mod scenario;
 mod side_by_side;
@@ -62,11 +63,11 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use common::{OrCause, Result};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use machine::cross;
 use machine::host::tools::{MKFS_BTRFS, PEERS, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, PREVIEWS, Series, Trait};
-use machine::vm::{Machine, Output, Vm};
+use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
 
@@ -86,8 +87,6 @@ enum Mark {
     /// kernel, or that every kernel reports in the same way, what a filter in a program leaves out, or a heavy case whose
     /// subject is the program rather than the kernel.
     Once,
-    /// It takes long, and runs only with `LAB_SOAK=1`.
-    Soak,
     /// It leaves the kernel unusable, so it has its own guest.
     Alone,
     /// Its guest has an NVMe disk with two paths.
@@ -103,13 +102,14 @@ enum Mark {
     NoFentry,
 }
 
-/// All cases but those of mysteries and compilers.
+/// All cases but those of mysteries, and of each stage by its own check.
 const CASES: &[&[Case]] = &[
     stages::CASES,
     stacks::CASES,
     requests::CASES,
     pagecache::CASES,
     situations::CASES,
+    refusals::CASES,
     slow_disk::CASES,
     examples::CASES,
     latency::CASES,
@@ -133,7 +133,17 @@ const CASES: &[&[Case]] = &[
 ];
 
 fn cases() -> impl Iterator<Item = Case> {
-    CASES.iter().copied().flatten().copied().chain(mystery::cases())
+    CASES.iter().copied().flatten().copied().chain(stages::by_their_checks()).chain(mystery::cases())
+}
+
+/// Whether to run every case on every kernel. The guest asks, too.
+fn is_soak() -> bool {
+    std::env::var_os("LAB_SOAK").is_some()
+}
+
+/// How much of something a case does: usually, and with `LAB_SOAK=1`.
+fn or_soak<T>(usual: T, soak: T) -> T {
+    if is_soak() { soak } else { usual }
 }
 
 fn is_preview() -> bool {
@@ -173,24 +183,20 @@ fn main() -> ExitCode {
 
 /// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
-    let mut all = cases().chain(compilers::CASES.iter().copied());
-    match all.find(|(case, ..)| *case == name) {
-        Some((_, case, _)) => {
-            for _ in 0..TRIES {
-                let before = guest::lost_io();
-                let Err(panic) = catch_unwind(|| case(name)) else { return ExitCode::SUCCESS };
-                let lost = guest::lost_io().filter(|line| before.as_ref() != Some(line));
-                if let Some(line) = &lost {
-                    eprintln!("the emulated disk lost an I/O: {line}");
-                }
-                if lost.is_none() && !panic.is::<Missed>() {
-                    return ExitCode::FAILURE;
-                }
-            }
-            ExitCode::FAILURE
+    let found = cases().find(|(case, ..)| *case == name);
+    let (_, case, _) = found.unwrap_or_else(|| panic!("there is no case {name}"));
+    for _ in 0..TRIES {
+        let before = guest::lost_io();
+        let Err(panic) = catch_unwind(|| case(name)) else { return ExitCode::SUCCESS };
+        let lost = guest::lost_io().filter(|line| before.as_ref() != Some(line));
+        if let Some(line) = &lost {
+            eprintln!("the emulated disk lost an I/O: {line}");
         }
-        None => panic!("there is no case {name}"),
+        if lost.is_none() && !panic.is::<Missed>() {
+            return ExitCode::FAILURE;
+        }
     }
+    ExitCode::FAILURE
 }
 
 fn on_host(arguments: &Arguments) -> ExitCode {
@@ -198,75 +204,11 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         eprintln!("Error: all kernels of the workbook are released, so there is no preview to test");
         return ExitCode::FAILURE;
     }
-    let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
-    let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
-    let with_peers = Arc::new(Fleet::new(boot_with_peers));
-    let counting = Arc::new(Fleet::new(|kernel| boot_as(Machine::counting, kernel, "", &[])));
-    let is_soak = std::env::var_os("LAB_SOAK").is_some();
+    let mut suites = vec![trials(), exercises::trials()];
     // The others are about the kernels of the matrix, or the same on all.
-    let is_here = arch() == Arch::HERE && !is_preview();
-    let mut suites = vec![exercises::trials(is_soak)];
-    if is_here {
-        suites.extend([driver::trials(), clinic::trials()]);
+    if arch() == Arch::HERE && !is_preview() {
+        suites.extend([driver::trials(), clinic::trials(), arm::demo()]);
     }
-    if Arch::HERE != Arch::Arm && is_here {
-        suites.push(arm::demo());
-    }
-    if arch() == Arch::HERE {
-        suites.push(compilers::trials());
-    }
-    let mut trials = Vec::new();
-    for (case, _, marks) in cases().filter(|(.., marks)| is_soak || !marks.contains(&Mark::Soak)) {
-        let is = |mark| marks.contains(&mark);
-        let is_at_boot = case.ends_with("at_boot");
-        for (nth, series) in KERNELS.iter().enumerate() {
-            let is_default = series.name == DEFAULT || is_preview();
-            let is_outer = nth == 0 || nth == KERNELS.len() - 1;
-            let is_left_out = is(Mark::Outer) && !is_outer || is(Mark::Once) && !is_default;
-            // A kernel that was booted in this way reports the same at run time, so one case is enough.
-            if is_left_out && !is_soak || is_at_boot && !is_default || arm::is_impossible(marks, series) {
-                continue;
-            }
-            let name = format!("{}::{case}", series.name);
-            let timed = name.clone();
-            if is(Mark::Alone) {
-                let append = if is_at_boot { "lockdown=confidentiality" } else { "" };
-                let run = move || {
-                    let _timed = Timed::start(timed);
-                    check(&mut boot(series.name, append, &[])?, case)
-                };
-                trials.push(Trial::test(name, move || run().map_err(failed)));
-                continue;
-            }
-            let fleet = if is(Mark::TwoPaths) {
-                &with_paths
-            } else if is(Mark::Peers) {
-                &with_peers
-            } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
-                &counting
-            } else {
-                &fleet
-            };
-            let fleet = fleet.clone();
-            trials.push(Trial::test(name, move || fleet.run(nth, &timed, case)));
-        }
-    }
-    // A stage after which no case is named is right by its own check.
-    let is_named = |stage: &str| cases().any(|(case, ..)| case.starts_with(&format!("stage{stage}_")));
-    let stages = ::guest::checks::ALL.iter().map(|(name, _)| *name);
-    let stages = stages.filter(|name| name.parse::<u32>().is_ok() && !is_named(name));
-    for (stage, nth) in stages.flat_map(|stage| (0..KERNELS.len()).map(move |nth| (stage, nth))) {
-        let (name, fleet) = (format!("{}::stage{stage}_is_right", KERNELS[nth].name), fleet.clone());
-        let run = move |guest: &mut Vm| match guest.output(&["guest", "demo", stage], LIMIT) {
-            Ok(Output { status: 0, .. }) => Ok(()),
-            Ok(output) => Err(output.stderr.into()),
-            Err(error) => Err(failed(error)),
-        };
-        if arm::has_fentry(&KERNELS[nth]) {
-            trials.push(Trial::test(name.clone(), move || fleet.with(nth, &name, run)));
-        }
-    }
-    suites.push(trials);
     let mut arguments = arguments.clone();
     // An emulated guest uses a whole CPU while it works, but about a third of the time it waits for a slow disk or
     // for RCU. And two tests may want the same guest. So even on two CPUs we run six tests at a time.
@@ -280,6 +222,48 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     print_slowest();
     conclusion.exit_code()
+}
+
+/// The cases, each on the kernels that its marks allow.
+fn trials() -> Vec<Trial> {
+    let usual = Fleet::new(|kernel| boot(kernel, |machine| machine));
+    let with_paths = Fleet::new(|kernel| boot(kernel, multipath::with_disk));
+    let with_peers = Fleet::new(boot_with_peers);
+    let counting = Fleet::new(|kernel| boot(kernel, Machine::counting));
+    let mut trials = Vec::new();
+    for (case, _, marks) in cases() {
+        let is = |mark| marks.contains(&mark);
+        let is_at_boot = case.ends_with("at_boot");
+        for (nth, series) in KERNELS.iter().enumerate() {
+            let is_default = series.name == DEFAULT || is_preview();
+            let is_outer = nth == 0 || nth == KERNELS.len() - 1;
+            let is_left_out = is(Mark::Outer) && !is_outer || is(Mark::Once) && !is_default;
+            // A kernel that was booted in this way reports the same at run time, so one case is enough.
+            if is_left_out && !is_soak() || is_at_boot && !is_default || arm::is_impossible(marks, series) {
+                continue;
+            }
+            let fleet = if is_at_boot {
+                Fleet::new(|kernel| {
+                    boot(kernel, |machine| Machine {
+                        append: "lockdown=confidentiality".to_owned(),
+                        ..machine
+                    })
+                })
+            } else if is(Mark::Alone) {
+                Fleet::new(|kernel| boot(kernel, |machine| machine))
+            } else if is(Mark::TwoPaths) {
+                with_paths.clone()
+            } else if is(Mark::Peers) {
+                with_peers.clone()
+            } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
+                counting.clone()
+            } else {
+                usual.clone()
+            };
+            trials.push(fleet.trial(nth, case, |guest| check(guest, case)));
+        }
+    }
+    trials
 }
 
 /// Mixes the tests of all suites and kernels evenly, so those that run at the same time use different guests.
@@ -306,24 +290,8 @@ fn mixed(suites: Vec<Vec<Trial>>) -> Vec<Trial> {
 /// which does not depend on what else the machine does.
 static TIMES: Mutex<Vec<(Duration, Option<Duration>, String)>> = Mutex::new(Vec::new());
 
-/// Records how long something takes, even if it panics.
-struct Timed {
-    name: String,
-    begin: Instant,
-    cpu_time: Option<Duration>,
-}
-
-impl Timed {
-    fn start(name: impl Into<String>) -> Self {
-        Self { name: name.into(), begin: Instant::now(), cpu_time: None }
-    }
-}
-
-impl Drop for Timed {
-    fn drop(&mut self) {
-        let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push((self.begin.elapsed(), self.cpu_time, std::mem::take(&mut self.name)));
-    }
+fn note_time(name: String, begin: Instant, cpu_time: Option<Duration>) {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner).push((begin.elapsed(), cpu_time, name));
 }
 
 /// Prints the ten slowest cases, or all of them with `LAB_TIMES=1`.
@@ -338,8 +306,14 @@ fn print_slowest() {
     }
 }
 
-fn failed(error: common::Error) -> Failed {
-    error.to_string().into()
+/// A test that boots its own guests.
+fn trial(name: String, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name.clone(), move || {
+        let begin = Instant::now();
+        let result = test();
+        note_time(name, begin, None);
+        result.map_err(|error| error.to_string().into())
+    })
 }
 
 /// One guest for each kernel, booted when it is first needed.
@@ -349,49 +323,52 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn new(boot: fn(&str) -> Result<Vm>) -> Self {
-        Self { guests: KERNELS.iter().map(|_| Mutex::default()).collect(), boot }
+    fn new(boot: fn(&str) -> Result<Vm>) -> Arc<Self> {
+        Arc::new(Self { guests: KERNELS.iter().map(|_| Mutex::default()).collect(), boot })
+    }
+
+    /// A test that uses one of the guests.
+    fn trial(
+        self: &Arc<Self>,
+        nth: usize,
+        what: &str,
+        test: impl FnOnce(&mut Vm) -> Result<()> + Send + 'static,
+    ) -> Trial {
+        let (fleet, name) = (self.clone(), format!("{}::{what}", KERNELS[nth].name));
+        Trial::test(name.clone(), move || {
+            fleet.with(nth, name, test).map_err(|error| error.to_string().into())
+        })
     }
 
     /// Gives the guest to a test. After a test fails, the guest is used again, because a broken guest would not
     /// answer. If the test panics here, on the host, its guest ends, and the next test gets a new one.
-    fn with(
-        &self,
-        nth: usize,
-        name: &str,
-        test: impl FnOnce(&mut Vm) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+    fn with(&self, nth: usize, name: String, test: impl FnOnce(&mut Vm) -> Result<()>) -> Result<()> {
         // A test takes the guest out of its slot, so a panic leaves an empty slot.
         let mut slot = self.guests[nth].lock().unwrap_or_else(PoisonError::into_inner);
         let mut guest = match slot.take() {
             Some(guest) => guest,
             None => {
-                let mut timed = Timed::start(format!("{}, a boot before {name}", KERNELS[nth].name));
-                let guest = (self.boot)(KERNELS[nth].name).map_err(failed)?;
-                timed.cpu_time = guest.cpu_time();
+                let begin = Instant::now();
+                let guest = (self.boot)(KERNELS[nth].name)?;
+                note_time(format!("a boot before {name}"), begin, guest.cpu_time());
                 guest
             }
         };
-        let mut timed = Timed::start(name);
-        let before = guest.cpu_time();
+        let (begin, before) = (Instant::now(), guest.cpu_time());
         let result = test(&mut guest);
-        timed.cpu_time = guest.cpu_time().zip(before).map(|(after, before)| after - before);
-        drop(timed);
+        note_time(name, begin, guest.cpu_time().zip(before).map(|(after, before)| after - before));
         if guest.output(&["true"], LIMIT).is_ok() {
             *slot = Some(guest);
         }
         result
     }
-
-    fn run(&self, nth: usize, name: &str, case: &str) -> Result<(), Failed> {
-        self.with(nth, name, |guest| check(guest, case).map_err(failed))
-    }
 }
 
 /// Runs a case in a guest.
 fn check(guest: &mut Vm, case: &str) -> Result<()> {
-    let limit = if case.starts_with("soak") { SOAK_LIMIT } else { LIMIT };
-    let output = guest.output(&["kernel-tests", "--in-guest", case], limit)?;
+    let soak = is_soak().then_some(["env", "LAB_SOAK=1"]);
+    let argv: Vec<_> = soak.into_iter().flatten().chain(["kernel-tests", "--in-guest", case]).collect();
+    let output = guest.output(&argv, or_soak(LIMIT, SOAK_LIMIT))?;
     if output.status == 0 {
         return Ok(());
     }
@@ -429,42 +406,27 @@ fn ourselves(workbook: &Workbook) -> Result<PathBuf> {
     built.lines().find_map(executable).ok_or_else(|| common::Error::new("cargo built no test"))
 }
 
+/// Boots a kernel as [`boot`] does, with others' tools. The libraries of fio take 84 MB, so only the cases that need them
+/// have them.
+fn boot_with_peers(kernel: &str) -> Result<Vm> {
+    let peers = PEERS.into_iter().map(Tool::find).collect::<Result<Vec<_>>>()?;
+    boot(kernel, |mut machine| {
+        machine.binaries.extend(peers);
+        machine.memory *= 2;
+        machine
+    })
+}
+
 /// A program of this machine, or of the guest's architecture.
 fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
     workbook.cross().map_or_else(|| tool.find(), |cross| cross::program(cross, tool.name))
 }
 
-/// Boots a kernel of the matrix with everything that the cases need, and with these arguments for QEMU.
-fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
-    boot_as(|machine| machine, kernel, append, arguments)
-}
-
-/// Boots a kernel as [`boot`] does, with others' tools. The libraries of fio take 84 MB, so only the cases that need them
-/// have them.
-fn boot_with_peers(kernel: &str) -> Result<Vm> {
-    let peers = PEERS.into_iter().map(Tool::find).collect::<Result<Vec<_>>>()?;
-    let change = |mut machine: Machine| {
-        machine.binaries.extend(peers);
-        machine.memory *= 2;
-        machine
-    };
-    boot_as(change, kernel, "", &[])
-}
-
-fn boot_as(
-    change: impl FnOnce(Machine) -> Machine,
-    kernel: &str,
-    append: &str,
-    arguments: &[&str],
-) -> Result<Vm> {
+/// Boots a kernel of the matrix with everything that the cases need, in a machine with this change.
+fn boot(kernel: &str, change: impl FnOnce(Machine) -> Machine) -> Result<Vm> {
     let workbook = workbook()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let mut machine = Machine {
-        append: append.to_owned(),
-        arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
-        limit: BOOT_LIMIT,
-        ..Machine::new(&workbook, kernel)?
-    };
+    let mut machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?]);

@@ -5,68 +5,51 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::preflight::release;
-use guest::running::Running;
+use machine::vm::Machine;
 use toolkit::disks;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{io, quiet, sh, wait_until};
+use crate::guest::{io, quiet, refused, sh, start, wait_until};
 use crate::{Case, biowhere, cases, ctracer, latency};
 
 /// The cases whose guests have this disk.
 pub const CASES: &[Case] = cases![
-    the_disk_has_two_paths(TwoPaths),
     biolatency_names_the_paths_of_a_disk(TwoPaths),
     ctracer_follows_a_bio_to_a_path(TwoPaths),
     biowhere_names_the_paths_of_a_disk(TwoPaths),
     a_disk_with_one_queue_completes_each_request_alone(TwoPaths),
 ];
 
-/// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace. Each has one queue.
-pub const DISK: [&str; 10] = [
-    "-drive",
-    "if=none,id=shared,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on",
-    "-device",
-    "nvme-subsys,id=shared",
-    "-device",
-    "nvme,serial=paths,subsys=shared,max_ioqpairs=1",
-    "-device",
-    "nvme,serial=paths,subsys=shared,max_ioqpairs=1",
-    "-device",
-    "nvme-ns,drive=shared,nsid=1",
-];
+/// A machine with the disk: two controllers of one subsystem, which share a namespace. Each has one queue.
+pub fn with_disk(machine: Machine) -> Machine {
+    const DISK: &str = "-drive if=none,id=shared,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on \
+         -device nvme-subsys,id=shared -device nvme,serial=paths,subsys=shared,max_ioqpairs=1 \
+         -device nvme,serial=paths,subsys=shared,max_ioqpairs=1 -device nvme-ns,drive=shared,nsid=1";
+    Machine { arguments: DISK.split_whitespace().map(str::to_owned).collect(), ..machine }
+}
 
 /// The disk, such as `/dev/nvme2n1`, and the names of its paths, such as `nvme2c2n1`. The kernel hides the paths: they
 /// have statistics, but no device in `/dev`. Which numbers they have differs from boot to boot.
-pub fn disk() -> (PathBuf, Vec<String>) {
-    let names: Vec<_> = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().file_name()).collect();
-    let mut names: Vec<_> = names.into_iter().map(|name| name.into_string().unwrap()).collect();
-    names.sort_unstable();
-    let paths: Vec<_> =
-        names.into_iter().filter(|name| name.starts_with("nvme") && name.contains('c')).collect();
+fn disk() -> (PathBuf, Vec<String>) {
+    // In the order of their names.
+    let names = sh("ls /sys/block");
+    let is_path = |name: &&str| name.starts_with("nvme") && name.contains('c');
+    let paths: Vec<_> = names.lines().filter(is_path).map(str::to_owned).collect();
     let (subsystem, _) = paths[0].split_once('c').unwrap();
     (Path::new("/dev").join(format!("{subsystem}n1")), paths)
 }
 
 /// How many writes the statistics of a disk count, or of a path.
-pub fn writes(name: &str) -> u64 {
+fn writes(name: &str) -> u64 {
     let text = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
     text.split_whitespace().nth(4).unwrap().parse().unwrap()
-}
-
-fn the_disk_has_two_paths() {
-    let (disk, paths) = disk();
-    assert_eq!(paths.len(), 2, "{}", sh("ls /sys/block"));
-    let count = || paths.iter().map(|path| writes(path)).sum::<u64>();
-    let before = count();
-    io(&format!("write {} --count 32", disk.display()));
-    assert_eq!(count() - before, 32);
 }
 
 /// The requests are the paths', which have names although they have no device.
 fn biolatency_names_the_paths_of_a_disk() {
     let (disk, paths) = disk();
-    let stages =
-        ["-Dj".to_owned(), format!("-Dj -d {}", paths[0])].map(|arguments| latency::start(&arguments));
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    let stages = [start("biolatency -Dj"), start(&format!("biolatency -Dj -d {}", paths[0]))];
     let counts = || paths.iter().map(|path| writes(path));
     let before: Vec<_> = counts().collect();
     io(&format!("write {} --count 32", disk.display()));
@@ -97,10 +80,10 @@ fn biolatency_names_the_paths_of_a_disk() {
     }
 
     let head = disk.file_name().unwrap().to_str().unwrap();
-    let error = Running::start(&["biolatency", "-d", head]).unwrap_err().to_string();
+    let error = refused(&format!("biolatency -d {head}"));
     assert!(error.contains(&format!("{head} makes no requests")), "{error}");
     assert!(error.contains(&format!("beneath it are: {}", paths.join(" "))), "{error}");
-    let error = Running::start(&["ctracer", "--device", &paths[0]]).unwrap_err().to_string();
+    let error = refused(&format!("ctracer --device {}", paths[0]));
     assert!(error.contains(&format!("choose the disk: -d {head}")), "{error}");
 }
 
@@ -108,7 +91,7 @@ fn ctracer_follows_a_bio_to_a_path() {
     quiet();
     let (disk, _) = disk();
     let device = disk.to_str().unwrap();
-    let stage = ctracer::start(&[&["--device", device], &ctracer::SOME[..]].concat());
+    let stage = ctracer::start(&format!("--device {device} {}", ctracer::SOME));
     for disk in [device, RAW_DEVICE, device, RAW_DEVICE] {
         io(&format!("write {disk} --count 32"));
         // In pieces. On the other disk, some bios and pieces have the addresses that those of this disk had.

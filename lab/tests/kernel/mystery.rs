@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,39 +9,31 @@ use mystery::answer::{Answer, Truth};
 use mystery::scene::Scene;
 use mystery::story::{SAVE, Twin};
 
-use crate::guest::{is_in, sh, wait_until};
-use crate::{Case, Mark};
+use crate::guest::{is_in, sh, stat, wait_until};
+use crate::{Case, Mark, or_soak};
 
-/// A case for each mystery, and a long one with more seeds.
+/// A case for each mystery.
 pub fn cases() -> impl Iterator<Item = Case> {
-    wire::mystery::CASES.into_iter().flat_map(|wire::mystery::Case { number, .. }| -> [Case; 2] {
-        let [once, soak] = ["", "soak_"].map(|begin| &*format!("{begin}mystery_{number}").leak());
-        [
-            (once, |name| play(number_of(name), 1..=forms(name)), &[Mark::Counted, Mark::Once]),
-            (soak, |name| play(number_of(name), forms(name) + 1..=4), &[Mark::Counted, Mark::Soak]),
-        ]
+    wire::mystery::CASES.into_iter().map(|wire::mystery::Case { number, .. }| -> Case {
+        let name = format!("mystery_{number}").leak();
+        (name, |name| play(name.trim_start_matches("mystery_")), &[Mark::Counted, Mark::Once])
     })
 }
 
-/// The last word of a case's name.
-fn number_of(name: &str) -> &str {
-    name.rsplit('_').next().unwrap()
-}
-
 /// In how many forms a case comes. The first seeds have one each.
-fn forms(name: &str) -> u64 {
-    if number_of(name) == "05" { 2 } else { 1 }
+fn forms(number: &str) -> u64 {
+    if number == "05" { 2 } else { 1 }
 }
 
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
-fn play(number: &str, seeds: RangeInclusive<u64>) {
+fn play(number: &str) {
     if is_in("..6.1") {
         let error = Scene::make(number, 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("needs Linux 6.1 or newer")));
         return;
     }
     // A machine that is busy for some seconds may make a disk of one twin slower.
-    for seed in seeds {
+    for seed in 1..=or_soak(forms(number), 4) {
         assert!((0..3).any(|_| twins_look_alike(number, seed)), "the twins of seed {seed} do not look alike");
     }
 }
@@ -145,28 +136,35 @@ type Seen = BTreeMap<String, [f64; 3]>;
 
 /// What the kernel counts of each disk.
 fn stats() -> BTreeMap<String, Vec<f64>> {
-    let disks = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap());
-    let numbers = |text: String| text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let of = |disk: fs::DirEntry| {
-        let name = disk.file_name().into_string().unwrap();
-        (name, numbers(fs::read_to_string(disk.path().join("stat")).unwrap()))
+    let disks = fs::read_dir("/sys/block").unwrap();
+    let disks = disks.map(|disk| disk.unwrap().file_name().into_string().unwrap());
+    let numbers =
+        |disk: &str| stat(&format!("/dev/{disk}")).into_iter().map(|number| number as f64).collect();
+    disks.map(|disk| (disk.clone(), numbers(&disk))).collect()
+}
+
+/// What the disks' counters have grown by in some seconds, and how many seconds it were.
+fn grown(seconds: u64) -> (BTreeMap<String, Vec<f64>>, f64) {
+    let (before, start) = (stats(), Instant::now());
+    thread::sleep(Duration::from_secs(seconds));
+    let (after, time) = (stats(), start.elapsed().as_secs_f64());
+    let since = |(name, after): (String, Vec<f64>)| {
+        let by = after.iter().zip(&before[&name]).map(|(after, before)| after - before).collect();
+        (name, by)
     };
-    disks.map(of).collect()
+    (after.into_iter().map(since).collect(), time)
 }
 
 /// `iostat -x 2`.
 fn iostat() -> Seen {
-    let (before, start) = (stats(), Instant::now());
-    thread::sleep(Duration::from_secs(2));
-    let (after, time) = (stats(), start.elapsed().as_secs_f64() * 1000.0);
-    let row = |(name, after): (String, Vec<f64>)| {
-        let since = |nth: usize| after[nth] - before[&name][nth];
-        let ios = since(0) + since(4);
-        let row = [(since(3) + since(7)) / ios, (since(2) + since(6)) / 2.0 / ios, since(10) / time];
+    let (grown, seconds) = grown(2);
+    let row = |(name, by): (String, Vec<f64>)| {
+        let ios = by[0] + by[4];
+        let row = [(by[3] + by[7]) / ios, (by[2] + by[6]) / 2.0 / ios, by[10] / seconds / 1000.0];
         // A disk on which nearly nothing happens is not part of the case.
         (ios >= 10.0).then_some((name, row))
     };
-    after.into_iter().filter_map(row).collect()
+    grown.into_iter().filter_map(row).collect()
 }
 
 /// With both causes, the numbers of each disk are about the same. The causes change something else by a factor of four or
@@ -185,6 +183,7 @@ struct Work {
     process: BTreeMap<String, f64>,
     /// Of `/sys/block/DISK/stat`.
     disk: Vec<f64>,
+    seconds: f64,
 }
 
 fn work(pid: u32) -> Work {
@@ -193,18 +192,13 @@ fn work(pid: u32) -> Work {
         let pair = |line: &str| line.split_once(": ").map(|(key, n)| (key.to_owned(), n.parse().unwrap()));
         io.lines().filter_map(pair).collect()
     };
-    let (before, disks_before) = (process(), stats());
-    thread::sleep(Duration::from_secs(4));
-    let (after, disks_after) = (process(), stats());
-    let disks = disks_after.into_iter().filter(|(name, _)| name.starts_with("vd") || name.starts_with("nbd"));
-    let since = |(name, after): (String, Vec<f64>)| -> Vec<f64> {
-        after.iter().zip(&disks_before[&name]).map(|(after, before)| after - before).collect()
-    };
-    let disk = disks.map(since).max_by(|one, other| (one[0] + one[4]).total_cmp(&(other[0] + other[4])));
-    Work {
-        process: after.into_iter().map(|(key, n)| (key.clone(), n - before[&key])).collect(),
-        disk: disk.unwrap(),
-    }
+    let before = process();
+    let (disks, seconds) = grown(4);
+    let process = process().into_iter().map(|(key, n)| (key.clone(), n - before[&key])).collect();
+    let disks = disks.into_iter().filter(|(name, _)| name.starts_with("vd") || name.starts_with("nbd"));
+    let disks = disks.map(|(_, by)| by);
+    let disk = disks.max_by(|one, other| (one[0] + one[4]).total_cmp(&(other[0] + other[4]))).unwrap();
+    Work { process, disk, seconds }
 }
 
 /// Which share of one CPU's time a process takes.
@@ -232,9 +226,7 @@ fn logged_blocks() -> f64 {
 fn counted(scene: &Scene) -> Option<f64> {
     let story = &scene.story;
     let cause = story.truth.cause.word;
-    let start = Instant::now();
-    let Work { process, disk } = work(scene.jobs[usize::from(cause == "busy-neighbor")].pid());
-    let seconds = start.elapsed().as_secs_f64();
+    let Work { process, disk, seconds } = work(scene.jobs[usize::from(cause == "busy-neighbor")].pid());
     let written = process["write_bytes"];
     Some(match cause {
         "busy-neighbor" => 100.0 * written / (512.0 * disk[6]),

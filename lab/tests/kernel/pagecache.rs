@@ -18,29 +18,26 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use wire::workload::Done;
 
 use crate::guest::{
-    AtEnd, has, instances, io, is_in, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4,
+    AtEnd, has, io, is_in, programs, quiet, sh, start, wait_until, watch_exact, watch_while, with_ext4,
 };
 use crate::requests::in_flight;
-use crate::{Case, cases};
+use crate::{Case, cases, or_soak};
 
 pub const CASES: &[Case] = cases![
     stage08_counts_what_each_workload_does,
     stage08_counts_exactly_with_four_readers,
     stage08_prints_a_line_for_each_call,
     stages_08_and_09_count_pages_of_the_kernels_size,
-    nothing_was_read_before_the_first_read(Outer),
     stage09_counts_a_command,
     stage09_counts_one_process_with_its_threads,
     stage09_does_not_count_a_child(Outer),
     stage09_gives_its_commands_status(Outer),
-    stage09_explains_what_it_cannot_watch(Once),
     stage08_exercise_a_kretprobe_has_slots(Outer),
     stage08_exercise_the_slides_probe_sees_no_read(Outer),
     stage08_exercise_sendfile_goes_another_way(Outer),
     huge_pages_of_hugetlbfs_are_in_no_page_cache,
     pages_of_a_loop_device_count_in_both_layers,
     stage08_names_the_ways_that_it_does_not_see,
-    soak_stage08_100000_reads(Soak),
 ];
 
 /// A file of 2,000 pages.
@@ -80,8 +77,8 @@ fn stages_08_and_09_count_pages_of_the_kernels_size() {
     // Stage 09, which starts the reader itself.
     evict("/mnt/pages").unwrap();
     for (pages, truth) in [(64, [64, 0, 64, 0]), (32, [32, 32, 0, 0])] {
-        let command = format!("stage09 -- io read /mnt/pages --count {pages} --size {page}");
-        let seen = Running::start(&command.split(' ').collect::<Vec<_>>()).unwrap().wait().unwrap();
+        let seen =
+            start(&format!("stage09 -- io read /mnt/pages --count {pages} --size {page}")).wait().unwrap();
         assert_eq!(page_cache(&seen).unwrap(), truth, "{}", seen.stdout);
     }
 }
@@ -96,63 +93,52 @@ enum Cache {
 }
 use Cache::{Cold, Half, Warm};
 
-/// A workload and the truth about it: pages that reads touch, hits, misses, pages added beyond these; and pages that
-/// the disk read, if that is not the sum of the last two.
+/// A workload and the truth about it.
 struct Row {
-    what: &'static str,
     file: &'static str,
     cache: Cache,
     io: &'static str,
+    /// Pages that reads touch, hits, misses, and pages added beyond these.
     truth: [u64; 4],
-    disk: Option<u64>,
-}
-
-const fn row(
-    what: &'static str,
-    (file, cache, io): (&'static str, Cache, &'static str),
-    truth: [u64; 4],
-) -> Row {
-    Row { what, file, cache, io, truth, disk: None }
+    /// Pages that the disk read.
+    disk: u64,
 }
 
 /// The rows for this kernel. Only read-ahead differs between kernels: 7.2 reads less ahead for a sequential reader.
 fn rows() -> Vec<Row> {
-    let large_folios = has(Trait::LargeFolios);
+    let ahead = if has(Trait::LargeFolios) { 32 } else { 60 };
     // 4,096 reads. A read touches two pages if it begins in the last 999 bytes of a page. A page boundary falls into
     // a read unless it is a multiple of 1,000 bytes, which is the case at every 125th page: (1000 - 1) - (1000 / 125
     // - 1).
     let crossing = 999 - 7;
-    vec![
-        row("24 bytes, cold", (SMALL, Cold, "read --count 1 --size 24"), [1, 0, 1, 0]),
-        row("24 bytes, warm", (SMALL, Warm, "read --count 1 --size 24"), [1, 1, 0, 0]),
-        row("4 KiB each, cold", (EXACT, Cold, "read --count 256"), [256, 0, 256, 0]),
-        row("4 KiB each, warm", (EXACT, Warm, "read --count 256"), [256, 256, 0, 0]),
-        row("128 KiB each, cold", (EXACT, Cold, "read --count 8 --size 131072"), [256, 0, 256, 0]),
-        row("128 KiB each, warm", (EXACT, Warm, "read --count 8 --size 131072"), [256, 256, 0, 0]),
-        row(
-            "the first 64 pages of 2,000, cold",
-            (LARGE, Cold, "read --count 64"),
-            [64, 0, 64, if large_folios { 32 } else { 60 }],
-        ),
-        row("random, cold", (LARGE, Cold, "read --count 256 --random"), [256, 0, 256, 0]),
-        row("random, warm", (LARGE, Warm, "read --count 256 --random"), [256, 256, 0, 0]),
-        row(
-            "1,000 bytes each, cold",
-            (THOUSAND, Cold, "read --count 4096 --size 1000"),
+    [
+        (SMALL, Cold, "read --count 1 --size 24", [1, 0, 1, 0], 1),
+        (SMALL, Warm, "read --count 1 --size 24", [1, 1, 0, 0], 0),
+        (EXACT, Cold, "read --count 256", [256, 0, 256, 0], 256),
+        (EXACT, Warm, "read --count 256", [256, 256, 0, 0], 0),
+        (EXACT, Cold, "read --count 8 --size 131072", [256, 0, 256, 0], 256),
+        (EXACT, Warm, "read --count 8 --size 131072", [256, 256, 0, 0], 0),
+        (LARGE, Cold, "read --count 64", [64, 0, 64, ahead], 64 + ahead),
+        (LARGE, Cold, "read --count 256 --random", [256, 0, 256, 0], 256),
+        (LARGE, Warm, "read --count 256 --random", [256, 256, 0, 0], 0),
+        (
+            THOUSAND,
+            Cold,
+            "read --count 4096 --size 1000",
             [4096 + crossing, 4096 + crossing - 1000, 1000, 0],
+            1000,
         ),
         // Without read-ahead, see below.
-        row("half resident, no read-ahead", (EXACT, Half, "read --count 256"), [256, 128, 128, 0]),
-        row("every 100th page, cold", (LARGE, Cold, "read --count 16 --stride 100"), [16, 0, 16, 3]),
-        Row { disk: Some(0), ..row("a hole, cold", (HOLE, Cold, "read --count 256"), [256, 0, 256, 0]) },
-        row("mmap, cold", (EXACT, Warm, "mmap-cold --count 256"), [0, 0, 0, 256]),
-        Row {
-            disk: Some(0),
-            ..row("buffered writes", (EXACT, Cold, "write-cached --count 64"), [0, 0, 0, 64])
-        },
-        Row { disk: Some(64), ..row("direct reads", (LARGE, Cold, "read-direct --count 64"), [0, 0, 0, 0]) },
-        row("direct writes", (LARGE, Cold, "write --count 64"), [0, 0, 0, 0]),
+        (EXACT, Half, "read --count 256", [256, 128, 128, 0], 128),
+        (LARGE, Cold, "read --count 16 --stride 100", [16, 0, 16, 3], 19),
+        (HOLE, Cold, "read --count 256", [256, 0, 256, 0], 0),
+        (EXACT, Warm, "mmap-cold --count 256", [0, 0, 0, 256], 256),
+        (EXACT, Cold, "write-cached --count 64", [0, 0, 0, 64], 0),
+        (LARGE, Cold, "read-direct --count 64", [0, 0, 0, 0], 64),
+        (LARGE, Cold, "write --count 64", [0, 0, 0, 0], 0),
     ]
+    .map(|(file, cache, io, truth, disk)| Row { file, cache, io, truth, disk })
+    .into()
 }
 
 impl Row {
@@ -178,11 +164,10 @@ impl Row {
 
     /// Compares what a stage saw with the truth, and with the disk's own count.
     fn compare(&self, seen: &Observation, done: &Done) {
-        let counts @ [_, _, miss, beyond] = page_cache(seen).unwrap();
-        assert_eq!(counts, self.truth, "{}: {}", self.what, seen.stdout);
+        let what = self.command();
+        assert_eq!(page_cache(seen).unwrap(), self.truth, "{what}: {}", seen.stdout);
         // The disk reads whole blocks, which are 1 KiB here.
-        let disk = self.disk.unwrap_or(miss + beyond);
-        assert_eq!(done.read_bytes.div_ceil(4096), disk, "{}: what the disk says", self.what);
+        assert_eq!(done.read_bytes.div_ceil(4096), self.disk, "{what}: what the disk says");
     }
 }
 
@@ -197,21 +182,14 @@ fn stage08_counts_what_each_workload_does() {
 
 /// Four readers at once, first cold and then warm. A preemptible kernel such as 7.2 switches tasks in the middle of a
 /// read, and of a program that it does not run with preemption off.
-fn four_readers(reads: u64) {
+fn stage08_counts_exactly_with_four_readers() {
+    let times = or_soak(3, 50);
     files();
     evict(LARGE).unwrap();
     let io_line = format!("read {LARGE} --threads 4 --count 500");
-    let (seen, ()) = watch_while("stage08", || (0..reads / 2_000).for_each(|_| drop(io(&io_line))));
-    assert_eq!(page_cache(&seen).unwrap(), [reads, reads - 2_000, 2_000, 0], "{}", seen.stdout);
+    let (seen, ()) = watch_while("stage08", || (0..times).for_each(|_| drop(io(&io_line))));
+    assert_eq!(page_cache(&seen).unwrap(), [times * 2_000, (times - 1) * 2_000, 2_000, 0], "{}", seen.stdout);
     assert_eq!(truth::skipped(&seen).unwrap_or(0), 0);
-}
-
-fn stage08_counts_exactly_with_four_readers() {
-    four_readers(6_000);
-}
-
-fn soak_stage08_100000_reads() {
-    four_readers(100_000);
 }
 
 fn stage08_prints_a_line_for_each_call() {
@@ -244,7 +222,7 @@ fn stage09_counts_one_process_with_its_threads() {
     let cold = prepare(&format!("read {LARGE} --threads 4 --count 500"));
     let warm = prepare(&format!("read {EXACT} --threads 4 --count 64"));
     let pid = warm.id();
-    let stage = Running::start(&["stage09", &pid.to_string()]).unwrap();
+    let stage = start(&format!("stage09 {pid}"));
     // The other one first and alone, then both.
     let cold = go(cold);
     let again = prepare(&format!("read {LARGE} --threads 4 --count 500"));
@@ -279,9 +257,7 @@ fn stage09_counts_a_command() {
     files();
     for row in rows().iter().step_by(3) {
         let _settings = row.prepare();
-        let command = row.command();
-        let argv: Vec<_> = ["stage09", "--", "io"].into_iter().chain(command.split(' ')).collect();
-        let seen = Running::start(&argv).unwrap().wait().unwrap();
+        let seen = start(&format!("stage09 -- io {}", row.command())).wait().unwrap();
         assert!(seen.status.success(), "{seen:?}");
         let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap().parse().unwrap();
         row.compare(&seen, &done);
@@ -297,40 +273,10 @@ fn stage09_gives_its_commands_status() {
         assert!(seen.stdout.contains("Nothing was read through the page cache."), "{}", seen.stdout);
     }
     // A command that still runs ends with the stage.
-    let seen =
-        Running::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
+    let seen = start("stage09 --duration 0.5 -- sleep 1000").wait().unwrap();
     assert_eq!(seen.status.code(), Some(0), "{seen:?}");
     assert_eq!(sh("pidof sleep || echo none").trim(), "none");
     wait_until("the programs are gone", || programs() == before);
-}
-
-fn stage09_explains_what_it_cannot_watch() {
-    let error = |arguments: &[&str]| {
-        let output = Command::new("stage09").args(arguments).output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{arguments:?}");
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
-    let gone = Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
-    let (status, text) = error(&[&gone.to_string()]);
-    assert!(status == 1 && text.starts_with(&format!("Error: there is no process {gone}\n")), "{text}");
-    let (status, text) = error(&["--", "no-such-command"]);
-    assert!(status == 1 && text.starts_with("Error: cannot start no-such-command\n"), "{text}");
-    for wrong in [&["0"][..], &["-5"], &["init"], &[], &["1", "--", "true"]] {
-        assert_eq!(error(wrong).0, 2, "{wrong:?}");
-    }
-    assert_eq!(instances(), [""; 0]);
-}
-
-fn nothing_was_read_before_the_first_read() {
-    quiet();
-    let (seen, ()) = watch_while("stage08", || ());
-    let rule = "=".repeat(50);
-    assert!(
-        seen.stdout.starts_with(&format!("{rule}\nNothing was read through the page cache.")),
-        "{}",
-        seen.stdout
-    );
-    assert_eq!(page_cache(&seen).unwrap(), [0; 4]);
 }
 
 /// The first exercise: a kretprobe has a limited number of slots for calls that have not returned yet, and misses all
@@ -425,17 +371,17 @@ fn pages_of_a_loop_device_count_in_both_layers() {
     files();
     sh(&format!("modprobe loop && losetup /dev/loop0 {LARGE}"));
     let _freed = AtEnd("losetup -d /dev/loop0");
-    let read = ["io", "read", "/dev/loop0", "--count", "256"];
+    let read = "read /dev/loop0 --count 256";
     let cold = || ["/dev/loop0", LARGE].map(|file| evict(file).unwrap());
     cold();
-    let (seen, done) = watch_while("stage08", || io(&read[1..].join(" ")));
+    let (seen, done) = watch_while("stage08", || io(read));
     let [total, _, miss, _] = page_cache(&seen).unwrap();
     let lines = seen.lines();
     let own = lines.iter().filter(|line| line.pid == done.pid && line.message.starts_with("filemap_read "));
     assert_eq!(own.count(), 256, "{}", seen.stdout);
     assert!(total >= 512 && miss >= 512, "{}", seen.stdout);
     cold();
-    let one = Running::start(&[&["stage09", "--"], &read[..]].concat()).unwrap().wait().unwrap();
+    let one = start(&format!("stage09 -- io {read}")).wait().unwrap();
     assert_eq!(page_cache(&one).unwrap()[..3], [256, 0, 256], "{}", one.stdout);
 }
 

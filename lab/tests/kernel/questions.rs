@@ -98,7 +98,7 @@ pub fn variants(workbook: &Workbook) -> Result<Vec<(String, Files)>> {
             let name = variant(&program.binary(), &question);
             let mut files = copies::files(program)?;
             copies::rename(&mut files, program, &name);
-            edit(&mut files, &name, truth.change.iter().map(|change| (&*change.from, &*change.to)))?;
+            edit(&mut files, &name, &truth.change)?;
             variants.push((name, files));
         }
     }

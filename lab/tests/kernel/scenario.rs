@@ -2,24 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use guest::null_blk::{NullBlk, long_enough};
-use guest::system::{Setting, queue};
+use guest::system::Setting;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, instances, is_in, quiet, sh, wait_until, with_ext4};
+use crate::guest::{AtEnd, instances, is_in, quiet, refused, sh, stat, wait_until, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     scenario_shows_a_miss_and_a_hit,
     scenario_measures_a_disk_that_takes_20_ms(Outer),
     scenario_reads_from_the_disk_when_it_is_cold,
-    scenario_explains_what_it_cannot_read(Once),
     scenario_refuses_a_tracer_that_is_in_use(Outer),
     scenario_leaves_ftrace_as_it_was(Once),
     scenario_keeps_its_instance_beside_another_container(Outer),
@@ -68,13 +67,9 @@ impl Read {
     }
 }
 
-fn run(arguments: &[&str]) -> Output {
-    Command::new("page_cache_scenario").args(arguments).output().unwrap()
-}
-
 /// The cold and the warm read, and the rest of the output.
 fn reads(arguments: &[&str]) -> [Read; 2] {
-    let output = run(arguments);
+    let output = Command::new("page_cache_scenario").args(arguments).output().unwrap();
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{stdout}");
@@ -135,11 +130,7 @@ fn scenario_measures_a_disk_that_takes_20_ms() {
 /// The disk's own count: one cold read with the tracer and three without, and no I/O for the warm ones.
 fn scenario_reads_from_the_disk_when_it_is_cold() {
     quiet();
-    let stat = queue(RAW_DEVICE, "../stat").unwrap();
-    let count = || {
-        let text = fs::read_to_string(&stat).unwrap();
-        text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-    };
+    let count = || stat(RAW_DEVICE)[0];
     let before = count();
     let [cold, warm] = reads(&["--file", RAW_DEVICE, "--bytes", "4096", "--depth", "50"]);
     // The disk counts an I/O a little after it reports the completion.
@@ -147,40 +138,6 @@ fn scenario_reads_from_the_disk_when_it_is_cold() {
     assert_eq!(count() - before, 4 * cold.calls("submit_bio"), "{cold:?}");
     assert_eq!((cold.calls("submit_bio"), warm.calls("submit_bio")), (1, 0));
     assert_eq!((cold.calls("blk_mq_submit_bio"), warm.calls("blk_mq_submit_bio")), (1, 0), "and all below");
-}
-
-fn scenario_explains_what_it_cannot_read() {
-    let _end = AtEnd("rm -f /tmp/data /tmp/empty /tmp/pipe /tmp/tracers");
-    sh("echo data > /tmp/data && touch /tmp/empty && mkfifo /tmp/pipe && echo nop > /tmp/tracers");
-    for (file, told) in [
-        (
-            "/tmp/data",
-            "/tmp/data is always in the page cache: a read cannot miss it\n  evidence: its file system, tmpfs",
-        ),
-        ("/tmp/empty", "cannot read /tmp/empty\n  evidence: it holds 0 bytes\n"),
-        ("/tmp/pipe", "cannot read /tmp/pipe\n  evidence: it is neither a file nor a disk\n"),
-        ("/tmp", "cannot read /tmp\n  evidence: it is neither a file nor a disk\n"),
-        ("/nowhere", "cannot read /nowhere\n  evidence: No such file or directory (os error 2)"),
-    ] {
-        let text = error(&mut Command::new("page_cache_scenario"), &["--file", file]);
-        assert!(text.starts_with(&format!("Error: {told}")), "{text}");
-    }
-    // No disk to make a file on.
-    quiet();
-    let text = error(&mut Command::new("page_cache_scenario"), &[]);
-    assert!(text.starts_with("Error: there is no disk to make a file on\n"), "{text}");
-    let text = error(Command::new("page_cache_scenario").uid(65534), &[]);
-    assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
-    let hidden = format!("mount --bind /tmp/tracers {TRACEFS}/available_tracers && exec page_cache_scenario");
-    let text = error(Command::new("unshare").args(["-m", "sh", "-c", &hidden]), &[]);
-    assert!(text.starts_with("Error: this kernel has no tracer function_graph\n"), "{text}");
-}
-
-fn error(command: &mut Command, arguments: &[&str]) -> String {
-    let output = command.args(arguments).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{text}");
-    text
 }
 
 /// The settings of ftrace that others may use, too. An unused buffer may have grown.
@@ -206,7 +163,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
     );
     sh(&format!("echo 3 > {TRACEFS}/max_graph_depth"));
     let before = settings();
-    let text = error(&mut Command::new("page_cache_scenario"), &[]);
+    let text = refused("page_cache_scenario");
     assert!(text.starts_with("Error: somebody else is using the kernel's function tracer\n"), "{text}");
     assert!(text.contains(&format!("{TRACEFS}/max_graph_depth: 3\n")), "{text}");
     assert_eq!((settings(), instances()), (before, vec![]));
@@ -217,7 +174,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
         let file = format!("{TRACEFS}/options/{option}");
         let _restored = Setting::new(&file, "0").unwrap();
         let before = settings();
-        let text = error(&mut Command::new("page_cache_scenario"), &[]);
+        let text = refused("page_cache_scenario");
         assert!(text.contains(&format!("evidence: {file}: 0\n")), "{text}");
         assert!(text.ends_with(&format!("echo 1 > {file}\n")), "{text}");
         assert_eq!((settings(), instances()), (before, vec![]));
@@ -229,7 +186,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
     if has_instances() {
         assert_eq!(reads(&[])[0].calls("submit_bio"), 1);
     } else {
-        let text = error(&mut Command::new("page_cache_scenario"), &[]);
+        let text = refused("page_cache_scenario");
         assert!(text.contains(&format!("evidence: {TRACEFS}/current_tracer: blk\n")), "{text}");
     }
     assert_eq!((settings(), instances()), (before, vec![]));
@@ -249,6 +206,15 @@ fn is_on() -> bool {
     })
 }
 
+/// A run that is in the middle of a read, or has ended.
+fn with_the_tracer_on(disk: &NullBlk) -> Child {
+    let mut command = Command::new("page_cache_scenario");
+    command.arg("--file").arg(&disk.device).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait_until("the tracer is on", || is_on() || child.try_wait().unwrap().is_some());
+    child
+}
+
 /// However it ends, even in the middle of a read that takes long.
 fn scenario_leaves_ftrace_as_it_was() {
     quiet();
@@ -256,10 +222,7 @@ fn scenario_leaves_ftrace_as_it_was() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         long_enough(Duration::from_secs(1), |time| {
             let disk = NullBlk::new("scenario", time)?;
-            let mut command = Command::new("page_cache_scenario");
-            command.arg("--file").arg(&disk.device).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut child = command.spawn().unwrap();
-            wait_until("the tracer is on", || is_on() || child.try_wait().unwrap().is_some());
+            let child = with_the_tracer_on(&disk);
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
             let output = child.wait_with_output().unwrap();
             // If the run was killed, its reading process cleans up after its read.
@@ -287,10 +250,7 @@ fn scenario_keeps_its_instance_beside_another_container() {
         return;
     }
     let disk = NullBlk::new("container", Duration::from_secs(1)).unwrap();
-    let mut command = Command::new("page_cache_scenario");
-    command.args(["--file", disk.device.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    wait_until("the tracer is on", || is_on() || child.try_wait().unwrap().is_some());
+    let child = with_the_tracer_on(&disk);
     let signal = |signal| kill(Pid::from_raw(child.id() as i32), signal).unwrap();
     signal(Signal::SIGSTOP);
     let own = instances();

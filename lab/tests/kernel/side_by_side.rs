@@ -6,17 +6,14 @@ use std::thread;
 use clap::Parser;
 use common::args::RunArgs;
 use common::trace_pipe::TracePipe;
-use guest::running::{Observation, Running};
+use guest::running::Observation;
 use nix::sys::signal::Signal;
 
-use crate::guest::{instances, io, programs, quiet, wait_until};
-use crate::{Case, cases};
+use crate::guest::{instances, io, programs, quiet, start, wait_until};
+use crate::{Case, cases, or_soak};
 
-pub const CASES: &[Case] = cases![
-    trace_pipes_are_made_at_the_same_moment(Outer),
-    stages_start_at_the_same_moment(Outer),
-    soak_stages_start_at_the_same_moment(Soak),
-];
+pub const CASES: &[Case] =
+    cases![trace_pipes_are_made_at_the_same_moment(Outer), stages_start_at_the_same_moment(Outer),];
 
 /// How many of them start at the same moment.
 const STARTS: usize = 8;
@@ -58,24 +55,15 @@ fn trace_pipes_are_made_at_the_same_moment() {
 }
 
 /// Different stages, and two of one.
-const TOGETHER: [&[&str]; STARTS] = [
-    &["stage01"],
-    &["stage03"],
-    &["stage07"],
-    &["stage08"],
-    &["stage01"],
-    &["stage06"],
-    &["bigreads", "--printk"],
-    &["biolatency"],
-];
+const TOGETHER: [&str; STARTS] =
+    ["stage01", "stage03", "stage07", "stage08", "stage01", "stage06", "bigreads --printk", "biolatency"];
 
-fn start_at_the_same_moment(rounds: usize) {
+fn stages_start_at_the_same_moment() {
     quiet();
     let before = programs();
-    for round in 0..rounds {
+    for round in 0..or_soak(4, 50) {
         let stages = thread::scope(|scope| {
-            let starts = TOGETHER.map(|argv| scope.spawn(move || Running::start(argv)));
-            starts.map(|start| start.join().unwrap().unwrap_or_else(|error| panic!("round {round}: {error}")))
+            TOGETHER.map(|command| scope.spawn(move || start(command))).map(|start| start.join().unwrap())
         });
         io("write /dev/scratch --count 4");
         // They end at the same moment, too, and one of them leaves its trace pipe.
@@ -94,15 +82,7 @@ fn start_at_the_same_moment(rounds: usize) {
         // Stage 01 runs twice, and stages 03 and 06 print the same text: each of these has both runs' lines.
         assert_eq!([0, 4, 1].map(|nth| seen[nth].lines().len()), [8, 8, 24], "round {round}");
     }
-    Running::start(&["stage01"]).unwrap().end(Signal::SIGINT).unwrap();
+    start("stage01").end(Signal::SIGINT).unwrap();
     assert_eq!(instances(), [""; 0]);
     wait_until("the programs are gone", || programs() == before);
-}
-
-fn stages_start_at_the_same_moment() {
-    start_at_the_same_moment(4);
-}
-
-fn soak_stages_start_at_the_same_moment() {
-    start_at_the_same_moment(50);
 }

@@ -1,18 +1,12 @@
 //! What the chapter *How to find a slow disk* claims about stacks, states and limits.
 
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::mpsc;
+use std::fs;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Result;
 use guest::null_blk::{NullBlk, long_enough};
-use nix::errno::Errno;
-use nix::libc;
 
 use crate::guest::{AtEnd, quiet, sh};
 use crate::{Case, cases};
@@ -31,29 +25,23 @@ fn names(row: &str) -> Vec<&'static str> {
     line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2).collect()
 }
 
-/// Lets a thread wait for a disk, and returns its state and its stack at a moment when it sleeps and `is_there` is true for
-/// the stack; `None` if the I/O was over before.
-fn waiting(
-    wait: impl FnOnce() + Send + 'static,
-    is_there: impl Fn(&str) -> bool,
-) -> Option<(String, String)> {
-    let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        sender.send(nix::unistd::gettid()).unwrap();
-        wait();
-    });
-    let task = format!("/proc/self/task/{}", receiver.recv().unwrap());
+/// Runs a command, and returns the state and the stack of one of its threads at a moment when it sleeps and `is_there` is true
+/// for the stack; `None` if the I/O was over before.
+fn waiting(command: &str, is_there: impl Fn(&str) -> bool) -> Option<(String, String)> {
+    let mut command = Command::new("sh").args(["-c", command]).stdout(Stdio::null()).spawn().unwrap();
     let mut seen = None;
-    while seen.is_none() && !thread.is_finished() {
-        // The files are gone with the thread.
-        let read = |file| fs::read_to_string(format!("{task}/{file}")).unwrap_or_default();
-        let (stack, status) = (read("stack"), read("status"));
-        let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or_default().to_owned();
-        let sleeps = !state.starts_with("State:\tR") && is_there(&stack) && !thread.is_finished();
-        seen = sleeps.then_some((state, stack));
+    while seen.is_none() && command.try_wait().unwrap().is_none() {
+        let tasks = fs::read_dir(format!("/proc/{}/task", command.id())).into_iter().flatten().flatten();
+        seen = tasks.map(|task| task.path()).find_map(|task| {
+            // The files are gone with the thread.
+            let read = |file| fs::read_to_string(task.join(file)).unwrap_or_default();
+            let (stack, status) = (read("stack"), read("status"));
+            let state = status.lines().find(|line| line.starts_with("State:"))?.to_owned();
+            (!state.starts_with("State:\tR") && is_there(&stack)).then_some((state, stack))
+        });
         thread::yield_now();
     }
-    thread.join().unwrap();
+    assert!(command.wait().unwrap().success());
     seen
 }
 
@@ -70,32 +58,11 @@ fn who_waits_for_asynchronous_io_is_in_state_s() {
             let reads_and_writes = fs::read_to_string(&inflight).unwrap();
             stack.contains("io_getevents") && reads_and_writes.split_whitespace().eq(["1", "0"])
         };
-        Ok(waiting(move || read_asynchronously(&device), is_there))
+        Ok(waiting(&format!("exec io read-direct {} --engine libaio --count 1", device.display()), is_there))
     };
     let (state, stack) = long_enough(Duration::from_millis(500), attempt).unwrap();
     assert!(state.starts_with("State:\tS"), "{state}");
     assert!(stack.lines().any(|line| names.iter().any(|name| line.contains(name))), "{stack}");
-}
-
-/// Reads a block with `io_submit()`, and waits for its end.
-#[allow(unsafe_code)]
-fn read_asynchronously(device: &Path) {
-    #[repr(align(4096))]
-    struct Block([u8; 4096]);
-    let mut block = Block([0; 4096]);
-    let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(device).unwrap();
-    // The kernel's `struct iocb`: the third word has the file above the number of a read, which is 0.
-    let (fd, to) = (file.as_raw_fd() as u64, block.0.as_mut_ptr() as u64);
-    let mut order = [0, 0, fd << 32, to, block.0.len() as u64, 0, 0, 0];
-    let (mut context, mut orders, mut event) = (0u64, [order.as_mut_ptr()], [0u64; 4]);
-    let none = std::ptr::null::<libc::timespec>();
-    // SAFETY: the kernel reads and writes only these variables, which live until the I/O has ended.
-    let done = unsafe {
-        Errno::result(libc::syscall(libc::SYS_io_setup, 1, &raw mut context)).unwrap();
-        Errno::result(libc::syscall(libc::SYS_io_submit, context, 1, orders.as_mut_ptr())).unwrap();
-        libc::syscall(libc::SYS_io_getevents, context, 1, 1, event.as_mut_ptr(), none)
-    };
-    assert_eq!((done, event[2]), (1, 4096));
 }
 
 /// Question 2: a cold inode or directory. `/proc/PID/stack` leaves out what is in the scheduler's section, such as
@@ -110,8 +77,7 @@ fn who_waits_for_metadata_has_the_file_system_uppermost() {
         sh(&format!(
             "mkdir /tmp/meta/cold && touch /tmp/meta/cold/file && umount /tmp/meta && mount -t ext4 {device} /tmp/meta"
         ));
-        let wait = || assert!(fs::metadata("/tmp/meta/cold/file").unwrap().is_file());
-        Ok(waiting(wait, |stack| stack.contains("lookup")))
+        Ok(waiting("exec ls /tmp/meta/cold/file", |stack| stack.contains("lookup")))
     };
     let (state, stack) = long_enough(Duration::from_millis(20), attempt).unwrap();
     assert!(state.starts_with("State:\tD"), "{state}");
@@ -135,14 +101,7 @@ fn a_limit_holds_for_the_groups_below_it() {
     ));
     let start = Instant::now();
     let write = format!("echo $$ > /sys/fs/cgroup/pod/app/cgroup.procs; exec io write {device} --count 6");
-    assert!(
-        Command::new("sh")
-            .args(["-c", &write])
-            .stdout(std::process::Stdio::null())
-            .status()
-            .unwrap()
-            .success()
-    );
+    sh(&write);
     // The disk takes 6 ms for all, and two a second may begin.
     assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
     assert_eq!(sh("cat /sys/fs/cgroup/pod/app/io.max"), "");

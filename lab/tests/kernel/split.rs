@@ -4,14 +4,13 @@ use std::fs;
 use std::time::Duration;
 
 use guest::device_mapper::{PIECES, with_split};
-use guest::running::Running;
 use guest::system::{Setting, queue};
-use guest::truth::{self, Event};
+use guest::truth;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::signal::Signal;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, end_exact, is_in, quiet, sh, watch, watch_while};
+use crate::guest::{AtEnd, around, end_exact, is_in, quiet, sh, start, trace, watch, watch_while};
 use crate::requests::EmptyFlushes;
 use crate::{Case, cases};
 
@@ -31,13 +30,14 @@ fn stages_count_durations_that_end_before_the_last_piece() {
         with_split(|disk, size| {
             let (seen, done) =
                 watch(&format!("stage{number:02}"), &format!("write {disk} --count 1 --size {size}"));
-            let events = truth::events(&seen).unwrap();
-            let [duration] = truth::durations(&events)[..] else { panic!("{}", seen.stdout) };
-            let counted = truth::not_measured(&seen).unwrap();
-            let is_too_short = Duration::from_nanos(duration) < PIECES[2];
+            let trace = trace(&seen);
+            let ([duration], Some(counted)) = (&trace.durations[..], trace.not_measured) else {
+                panic!("{}", seen.stdout)
+            };
+            let is_too_short = Duration::from_nanos(*duration) < PIECES[2];
             assert!(u64::from(is_too_short) <= counted && counted <= 1, "{}", seen.stdout);
-            assert!(duration <= done.last_ns - done.first_ns, "{}", seen.stdout);
-            assert!(number < 4 || truth::slowest(&seen).unwrap().duration() == duration, "{}", seen.stdout);
+            assert!(*duration <= around(&done), "{}", seen.stdout);
+            assert!(number < 4 || truth::slowest(&seen).unwrap().duration() == *duration, "{}", seen.stdout);
             early += counted;
             Ok(())
         })
@@ -58,12 +58,10 @@ fn each_bio_of_a_chain_has_its_duration() {
         let (seen, ()) =
             watch_while(&format!("stage{number:02}"), || fallocate(&device, zero, 0, BYTES).unwrap());
         let bios = (truth::disk_ios().unwrap() - before) as usize;
-        let events = truth::events(&seen).unwrap();
-        let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
-        assert_eq!((starts, truth::durations(&events).len()), (bios, bios), "{}", seen.stdout);
+        let trace = trace(&seen);
+        assert_eq!((trace.submits, trace.durations.len()), (bios, bios), "{}", seen.stdout);
         assert!(bios > 1, "no chain: {}", seen.stdout);
-        let waited = truth::not_measured(&seen).unwrap();
-        assert!(waited < bios as u64, "the first one waits for none: {}", seen.stdout);
+        assert!(trace.not_measured.unwrap() < bios as u64, "the first one waits for none: {}", seen.stdout);
     }
 }
 
@@ -90,7 +88,7 @@ fn a_bio_that_a_worker_submits_again_is_one() {
     for number in [3, 6] {
         // As long as only one of the two stages is attached, the file system may write nothing.
         sh("fsfreeze --freeze /tmp/btrfs");
-        let [calls, sizes] = ["stage01", "bitesize"].map(|tool| Running::start(&[tool]).unwrap());
+        let [calls, sizes] = ["stage01", "bitesize"].map(start);
         let empty = EmptyFlushes::new();
         let (seen, _) = watch_while(&format!("stage{number:02}"), || {
             sh(&format!(
@@ -102,13 +100,12 @@ fn a_bio_that_a_worker_submits_again_is_one() {
         let (calls, sizes) = (calls.end(Signal::SIGINT).unwrap(), end_exact(sizes).stdout);
         sh("fsfreeze --unfreeze /tmp/btrfs");
         let calls = calls.stdout.lines().filter(|line| line.contains(": submit_bio() called: ")).count();
-        let events = truth::events(&seen).unwrap();
-        let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
+        let trace = trace(&seen);
+        let starts = trace.submits;
         assert_eq!(calls, starts, "stage {number}");
         assert_eq!(truth::histogram(&sizes).count() + empty.count(), calls as u64, "bitesize: {sizes}");
         // A bio holds one extent at most. Writeback may begin in the middle of one.
-        let twice = truth::not_measured(&seen).unwrap() as usize;
-        let bios = truth::durations(&events).len();
+        let (twice, bios) = (trace.not_measured.unwrap() as usize, trace.durations.len());
         let is_right = if is_twice { (EXTENTS..=bios).contains(&twice) } else { twice == 0 };
         assert!(is_right, "stage {number}: {calls} calls, {bios} bios, {twice} twice");
         assert_eq!(bios + twice, starts, "stage {number}");

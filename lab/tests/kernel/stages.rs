@@ -4,30 +4,27 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use common::trace_pipe::Line;
 use guest::check::Program;
 use guest::checks;
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::{Observation, Running};
-use guest::truth::{self, Event, NOT_MEASURED, durations, not_measured};
+use guest::truth::{self, Event, NOT_MEASURED};
 use guest::verdict::Checked;
-use libbpf_rs::ObjectBuilder;
+use libbpf_rs::{Link, ObjectBuilder};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};
-use wire::workload::{Done, Io};
+use wire::workload::Done;
 
 use crate::guest::{
-    AtEnd, around, instances, io, is_in, one_by_one, programs, quiet, sh, wait_until, watch, watch_while,
-    with_ext4,
+    AtEnd, Killed, around, instances, io, is_in, one_by_one, programs, quiet, sh, start, trace, wait_until,
+    watch, watch_while, with_ext4,
 };
-use crate::variants::TEXTS;
-use crate::{Case, cases};
+use crate::{Case, cases, is_soak, or_soak, variants};
 
 pub const CASES: &[Case] = cases![
     stage01_prints_each_direct_write_once(NoFentry),
@@ -40,11 +37,9 @@ pub const CASES: &[Case] = cases![
     stage03_counts_what_finds_no_room,
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
-    stages_are_right_on_ext4(Outer),
     an_event_is_a_line_whatever_its_thread_is_called(Outer),
     stages_see_their_own_lines_only(Outer),
     every_text_arrives_on_a_private_pipe,
-    two_runs_of_a_stage_see_each_others_lines(Outer),
     shared_pipe_gives_everybodys_lines(Outer),
     shared_pipe_has_one_reader_or_each_line_one(Outer),
     before_the_first_io_there_is_nothing_to_report(Outer),
@@ -54,18 +49,21 @@ pub const CASES: &[Case] = cases![
     what_came_before_ctrl_c_is_printed(Outer),
     ctrl_c_before_a_stage_has_started_ends_the_run,
     a_stage_ends_in_the_middle_of_a_flood(Once),
-    soak_stage04_50000_writes(Soak),
-    soak_stage03_200000_writes(Soak),
-    soak_stage03_eight_threads(Soak),
-    soak_every_way_to_end_of_every_stage(Soak),
 ];
 
-fn submits(events: &[(Line<'_>, Event)]) -> usize {
-    events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count()
-}
-
-fn ends(events: &[(Line<'_>, Event)]) -> usize {
-    events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count()
+/// Each stage beside the I/O of its own `check.rs`.
+pub fn by_their_checks() -> impl Iterator<Item = Case> {
+    let stages =
+        checks::ALL.iter().filter(|(name, check)| name.parse::<u32>().is_ok() && check.program.is_some());
+    stages.map(|(name, _)| -> Case {
+        let judge = |case: &str| {
+            let stage = &case[..7];
+            let program = checks::of(&stage[5..]).and_then(|check| check.program.as_ref());
+            with_ext4();
+            program.unwrap().judge(stage).unwrap();
+        };
+        (format!("stage{name}_is_right").leak(), judge, &[])
+    })
 }
 
 /// What a stage prints is right.
@@ -92,11 +90,10 @@ fn check_alone(number: u32, count: usize) {
     let (seen, done) = watch(&format!("stage{number:02}"), &format!("write /dev/scratch --count {count}"));
     let (_, _, right) = of_bios().find(|(of, ..)| *of == number).unwrap();
     right(&seen, &done).unwrap();
-    let events = truth::events(&seen).unwrap();
-    assert_eq!(submits(&events), count, "{}", seen.stdout);
-    assert_eq!(ends(&events), if number > 1 { count } else { 0 }, "{}", seen.stdout);
-    assert_eq!(durations(&events).len(), if number > 2 { count } else { 0 }, "{}", seen.stdout);
-    let times = events.iter().filter_map(|(_, event)| match *event {
+    let trace = trace(&seen);
+    let expected = [1, 2, 3].map(|of| if number >= of { count } else { 0 });
+    assert_eq!([trace.submits, trace.ends, trace.durations.len()], expected, "{}", seen.stdout);
+    let times = trace.events.iter().filter_map(|(_, event)| match *event {
         Event::Submit { ns, .. } | Event::End { ns, .. } => Some(ns),
         _ => None,
     });
@@ -108,7 +105,7 @@ fn check_alone(number: u32, count: usize) {
         Event::Submit { .. } => ["io", "<...>"].contains(&line.task) && line.pid == done.pid,
         _ => true,
     };
-    assert!(events.iter().all(task), "{}", seen.stdout);
+    assert!(trace.events.iter().all(task), "{}", seen.stdout);
 }
 
 fn stage01_prints_each_direct_write_once() {
@@ -123,46 +120,23 @@ fn stage03_prints_durations_that_are_end_minus_start() {
     check_alone(3, 64);
 }
 
-/// The same while a file system's journal also writes.
-fn stages_are_right_on_ext4() {
-    with_ext4();
-    io("write /mnt/file --count 16");
-    io("sync /mnt/dirty");
-    for (number, _, right) in of_bios() {
-        let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
-        right(&seen, &done).unwrap();
-    }
-}
-
 /// A thread may have any name, even with the end of a line, a color of the terminal, or the beginning of a trace line.
 fn an_event_is_a_line_whatever_its_thread_is_called() {
     const NAMES: [&[u8]; 4] = [b"a\nb\x1b[31mred", b"-1 [000] .... 1", b"x\ny-98 [000]", b"\xff\x9b31m\n\n"];
     quiet();
-    let disk = NullBlk::new("named", Duration::from_millis(1)).unwrap();
-    let write = format!("write {}", disk.device.display());
-    let named = |name: &'static [u8], write: String| {
-        thread::spawn(move || {
-            std::fs::write("/proc/thread-self/comm", name).unwrap();
-            one_by_one(&write, 4);
-        })
+    let write = |name: &'static [u8]| {
+        std::fs::write("/proc/thread-self/comm", name).unwrap();
+        one_by_one("write /dev/scratch", 4);
     };
-    for (number, lines_per_write, _) in traces() {
-        let lines = NAMES.len() * 4 * lines_per_write;
-        for options in [&[][..], &["--lines", "5"]] {
-            let stage = format!("stage{number:02}");
-            let stage = Running::start(&[&[&*stage], options].concat()).unwrap();
-            for name in NAMES {
-                named(name, write.clone()).join().unwrap();
-            }
-            let seen = if options.is_empty() { stage.end(Signal::SIGINT) } else { stage.wait() }.unwrap();
-            assert!(!seen.stdout.contains(|c: char| c.is_control() && c != '\n'), "{seen:?}");
-            let trace = seen.stdout.lines().filter(|line| Line::parse(line).is_some()).count();
-            let all = if options.is_empty() { lines } else { 5 };
-            assert_eq!((trace, seen.lines().len()), (all, all), "{}", seen.stdout);
-            // What a line was broken into would be among the others; the report comes after them.
-            let is_whole = |line: &&str| Line::parse(line).is_some();
-            assert_eq!(seen.stdout.lines().take_while(is_whole).count(), all, "{}", seen.stdout);
-        }
+    for (command, lines) in [("stage03", 48), ("stage03 --lines 5", 5)] {
+        let stage = start(command);
+        NAMES.into_iter().for_each(|name| thread::spawn(move || write(name)).join().unwrap());
+        let seen = if lines == 5 { stage.wait() } else { stage.end(Signal::SIGINT) }.unwrap();
+        assert!(!seen.stdout.contains(|c: char| c.is_control() && c != '\n'), "{seen:?}");
+        // What a line was broken into would be among the others; the report comes after them.
+        let is_whole = |line: &&str| Line::parse(line).is_some();
+        let whole = seen.stdout.lines().take_while(is_whole).count();
+        assert_eq!((whole, seen.lines().len()), (lines, lines), "{}", seen.stdout);
     }
 }
 
@@ -172,7 +146,7 @@ fn stage03_measures_a_disk_that_takes_20_ms() {
     let disk = NullBlk::new("slow", COMPLETION).unwrap();
     let write = format!("write {}", disk.device.display());
     let (seen, writes) = watch_while("stage03", || one_by_one(&write, 25));
-    check_durations(&durations(&truth::events(&seen).unwrap()), COMPLETION, &writes);
+    check_durations(&trace(&seen).durations, COMPLETION, &writes);
 }
 
 /// Checks the durations of I/Os that were done one by one: none is shorter than the disk takes, and none is longer
@@ -185,11 +159,13 @@ pub fn check_durations(durations: &[u64], disk: Duration, done: &[Done]) {
     }
 }
 
-/// As many as fit into the stage's trace pipe, and again when the stage has printed them.
-fn many_in_a_row(count: u64) {
+/// More than the map holds: starts that are not deleted would fill it. At once, as many as fit into the stage's trace pipe,
+/// and again when the stage has printed them.
+fn stage03_forgets_nothing_in_6000_writes() {
     const AT_ONCE: u64 = 10_000;
+    let count: u64 = or_soak(6_000, 200_000);
     quiet();
-    let stage = Running::start(&["stage03"]).unwrap();
+    let stage = start("stage03");
     for done in (0..count).step_by(AT_ONCE as usize) {
         let now = AT_ONCE.min(count - done);
         io(&format!("write /dev/scratch --size 512 --count {now}"));
@@ -198,78 +174,45 @@ fn many_in_a_row(count: u64) {
     }
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success() && !seen.stderr.contains("lost"), "{}", seen.stderr);
-    let events = truth::events(&seen).unwrap();
-    assert_eq!(submits(&events) as u64, count);
-    assert_eq!(durations(&events).len() as u64, count);
-    assert_eq!(not_measured(&seen).unwrap(), 0);
-}
-
-/// More than the map holds: starts that are not deleted would fill it.
-fn stage03_forgets_nothing_in_6000_writes() {
-    many_in_a_row(6_000);
-}
-
-fn soak_stage03_200000_writes() {
-    for _ in 0..2 {
-        many_in_a_row(100_000);
-    }
-}
-
-/// The kernel drops some calls of `bio_endio` that interrupt another kprobe program. The stage can't see them, but
-/// its counts must still add up.
-fn many_at_once(threads: u64, count: u64) {
-    quiet();
-    let (seen, done) = watch("stage03", &format!("write /dev/scratch --threads {threads} --count {count}"));
-    let events = truth::events(&seen).unwrap();
-    let (submitted, ended, completed) =
-        (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
-    assert_eq!(ended, completed, "an end without a start");
-    // Every I/O calls each function once, so the calls without a line are those that the kernel skipped. A skipped end
-    // leaves its start in the map, too, unless a later bio has the same address.
-    let skipped = if is_in("6.7..") { 2 * done.count - submitted - ended } else { 0 };
-    let missing = not_measured(&seen).unwrap();
-    assert!((skipped..=skipped + submitted - completed).contains(&missing), "{missing}, {skipped} skipped");
-    println!("{submitted} submitted, {completed} completed, {missing} missing");
+    let trace = trace(&seen);
+    assert_eq!([trace.submits, trace.durations.len()], [count as usize; 2]);
+    assert_eq!(trace.not_measured, Some(0));
 }
 
 /// A fast disk with many writers and a slow one with one writer: the slowest bio is the slow disk's, and it is the
 /// longest of all durations that the same run printed, on any CPU.
-fn slowest_of_two_disks(writes: u64) {
+fn stage04_finds_the_slowest_of_two_disks() {
+    let each = or_soak(500, 12_500);
     quiet();
     let (seen, slow, slow_done) = long_enough(Duration::from_millis(300), |slow| {
         let fast = slow / 3000;
         let (fast_disk, slow_disk) = (NullBlk::new("fast", fast)?, NullBlk::new("slow", slow)?);
         let write = format!("write {}", slow_disk.device.display());
-        let stage = Running::start(&["stage04"])?;
+        let stage = start("stage04");
         let slow_writer = thread::spawn(move || (gettid(), one_by_one(&write, 5)));
-        io(&format!("write {} --size 512 --threads 4 --count {}", fast_disk.device.display(), writes / 4));
+        io(&format!("write {} --size 512 --threads 4 --count {each}", fast_disk.device.display()));
         let slow_done = slow_writer.join().unwrap();
         let seen = stage.end(Signal::SIGINT)?;
         // On a busy machine, a write to the fast disk may take as long, and lines come faster than they are read. Next
         // time, both disks are slower.
-        let events = truth::events(&seen)?;
-        let long = durations(&events).into_iter().filter(|ns| Duration::from_nanos(*ns) >= slow).count();
+        let long = trace(&seen).durations.into_iter().filter(|ns| Duration::from_nanos(*ns) >= slow).count();
         let is_whole = !seen.stderr.contains("lost");
         Ok((long <= 5 && is_whole).then_some((seen, slow, slow_done)))
     })
     .unwrap();
     assert!(seen.status.success(), "{}", seen.stderr);
 
-    let events = truth::events(&seen).unwrap();
+    let trace = trace(&seen);
     let slowest = truth::slowest(&seen).unwrap();
-    assert_eq!(durations(&events).into_iter().max(), Some(slowest.duration()));
+    assert_eq!(trace.durations.iter().copied().max(), Some(slowest.duration()));
     let (writer, writes) = slow_done;
     let most = writes.iter().map(around).max().unwrap();
     assert!((slow.as_nanos() as u64..=most).contains(&slowest.duration()), "{slowest:?} {writes:?}");
     let submit = Event::Submit { bio: Some(slowest.bio), ns: slowest.start };
-    let (line, _) = events.iter().find(|(_, event)| *event == submit).unwrap();
+    let (line, _) = trace.events.iter().find(|(_, event)| *event == submit).unwrap();
     assert_eq!(line.pid, writer.as_raw() as u32, "the slow disk's writer submitted it");
-    let cpus: std::collections::BTreeSet<_> = events.iter().map(|(line, _)| line.cpu).collect();
+    let cpus: std::collections::BTreeSet<_> = trace.events.iter().map(|(line, _)| line.cpu).collect();
     assert_eq!(cpus.len(), 2, "both CPUs had a record");
-}
-
-fn stage04_finds_the_slowest_of_two_disks() {
-    slowest_of_two_disks(2_000);
 }
 
 /// On a disk and on a partition, where the sector is relative to the partition: the block layer adds the partition's
@@ -286,12 +229,25 @@ fn stage05_reports_the_sector_that_was_written() {
     }
 }
 
-fn soak_stage04_50000_writes() {
-    slowest_of_two_disks(50_000);
-}
-
+/// The kernel drops some calls of `bio_endio` that interrupt another kprobe program. The stage can't see them, but
+/// its counts must still add up.
 fn stage03_accounts_for_what_four_threads_did() {
-    many_at_once(4, 1_250);
+    quiet();
+    let (times, threads) = or_soak((1, 4), (10, 8));
+    for _ in 0..times {
+        let (seen, done) = watch("stage03", &format!("write /dev/scratch --threads {threads} --count 1250"));
+        let trace = trace(&seen);
+        let (submitted, completed) = (trace.submits as u64, trace.durations.len() as u64);
+        assert_eq!(trace.ends as u64, completed, "an end without a start");
+        // Every I/O calls each function once, so the calls without a line are those that the kernel skipped. A skipped end
+        // leaves its start in the map, too, unless a later bio has the same address.
+        let skipped = if is_in("6.7..") { 2 * done.count - submitted - completed } else { 0 };
+        let missing = trace.not_measured.unwrap();
+        assert!(
+            (skipped..=skipped + submitted - completed).contains(&missing),
+            "{missing}, {skipped} skipped"
+        );
+    }
 }
 
 /// A start whose end was missed is counted, and doesn't become that of the next bio at its address.
@@ -301,23 +257,16 @@ fn a_missed_end_makes_no_bio_slow() {
     quiet();
     for stage in ["stage03-misses", "stage06-misses"] {
         let (seen, done) = watch_while(stage, || one_by_one("write /dev/scratch", WRITES));
-        let events = truth::events(&seen).unwrap();
-        let durations = durations(&events);
-        assert_eq!((submits(&events), durations.len()), (WRITES, WRITES / 2), "{}", seen.stdout);
+        let trace = trace(&seen);
+        assert_eq!((trace.submits, trace.durations.len()), (WRITES, WRITES / 2), "{}", seen.stdout);
         // The first, the third, and so on: no duration is longer than the time around its write.
-        for (duration, done) in durations.iter().zip(done.iter().step_by(2)) {
+        for (duration, done) in trace.durations.iter().zip(done.iter().step_by(2)) {
             assert!(*duration <= around(done), "{stage}: {duration} ns of {done:?}\n{}", seen.stdout);
         }
-        assert_eq!(not_measured(&seen).unwrap(), WRITES as u64 / 2, "{}", seen.stdout);
+        assert_eq!(trace.not_measured, Some(WRITES as u64 / 2), "{}", seen.stdout);
         if stage.starts_with("stage06") {
-            assert_eq!(Some(truth::slowest(&seen).unwrap().duration()), durations.into_iter().max());
+            assert_eq!(Some(truth::slowest(&seen).unwrap().duration()), trace.durations.into_iter().max());
         }
-    }
-}
-
-fn soak_stage03_eight_threads() {
-    for _ in 0..10 {
-        many_at_once(8, 1_250);
     }
 }
 
@@ -329,28 +278,36 @@ fn stage03_counts_what_finds_no_room() {
         let write = format!("write {} --threads 4 --count 1", disk.device.display());
         let (seen, _) = watch("stage03-tiny", &write);
         // All four are in flight if the stage has seen them begin before it saw one end.
-        let events = truth::events(&seen)?;
-        let is_end = |(_, event): &(_, Event)| matches!(event, Event::End { .. });
-        let first_end = events.iter().position(is_end).unwrap_or(0);
-        Ok((submits(&events[..first_end]) == 4).then_some(seen))
+        let mut events = trace(&seen).events.into_iter().map(|(_, event)| event);
+        let are_first = events.by_ref().take(4).all(|event| matches!(event, Event::Submit { .. }));
+        Ok(are_first.then_some(seen))
     })
     .unwrap();
-    let events = truth::events(&seen).unwrap();
-    assert_eq!((submits(&events), ends(&events), durations(&events).len()), (4, 4, 1), "{}", seen.stdout);
-    assert_eq!(not_measured(&seen).unwrap(), 3, "{}", seen.stdout);
+    let trace = trace(&seen);
+    assert_eq!((trace.submits, trace.ends, trace.durations.len()), (4, 4, 1), "{}", seen.stdout);
+    assert_eq!(trace.not_measured, Some(3), "{}", seen.stdout);
 }
 
 fn before_the_first_io_there_is_nothing_to_report() {
+    const NO_IO: &str = "No I/O has finished, so none was the slowest.";
+    const NO_READ: &str =
+        "==================================================\nNothing was read through the page cache.";
     quiet();
-    for (number, lines_per_write, _) in of_bios() {
+    for (number, first, lines) in [
+        (1, "", 0),
+        (2, "", 0),
+        (3, "", 1),
+        (4, NO_IO, 2),
+        (5, NO_IO, 2),
+        (6, NO_IO, 2),
+        (7, "", 1),
+        (8, NO_READ, 0),
+    ] {
         let (seen, ()) = watch_while(&format!("stage{number:02}"), || ());
-        let mut lines = seen.stdout.lines();
-        if (4..=6).contains(&number) {
-            assert_eq!(lines.next(), Some("No I/O has finished, so none was the slowest."));
-        }
-        let has_report = lines_per_write >= 3;
-        assert!(!has_report || not_measured(&seen).unwrap() == 0, "{}", seen.stdout);
-        assert_eq!(lines.count(), usize::from(has_report), "{}", seen.stdout);
+        assert!(seen.stdout.starts_with(first), "{seen:?}");
+        assert!(number == 8 || seen.stdout.lines().count() == lines, "{seen:?}");
+        assert_eq!(truth::not_measured(&seen).ok(), (3..8).contains(&number).then_some(0), "{seen:?}");
+        assert!(number < 8 || truth::page_cache(&seen).unwrap() == [0; 4], "{seen:?}");
     }
 }
 
@@ -384,46 +341,46 @@ fn stages_see_their_own_lines_only() {
     const WRITES: usize = 32;
     quiet();
     fresh_common_buffer();
-    let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
-    let links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
-    let first = Running::start(&["stage01"]).unwrap();
-    let third = Running::start(&["stage03"]).unwrap();
+    let shout = shout();
+    let [first, third] = ["stage01", "stage03"].map(start);
     let (start, common) = read_common_pipe(WRITES * (1 + 3 + 1));
     io(&format!("write /dev/scratch --count {WRITES}"));
     start.send(()).unwrap();
     let common = common.join().unwrap();
     let [first, third] = [first, third].map(|stage| stage.end(Signal::SIGINT).unwrap());
-    drop(links);
+    drop(shout);
 
-    assert_eq!(count(&first.stdout, "submit_bio() called: "), WRITES);
-    assert_eq!(first.stdout.lines().count(), WRITES, "{}", first.stdout);
-    assert_eq!(count(&third.stdout, "submit_bio(bio="), WRITES);
-    assert_eq!(count(&third.stdout, "bio_endio(bio="), WRITES);
-    assert_eq!(count(&third.stdout, "submit_bio() -> bio_endio() time duration: "), WRITES);
-    assert_eq!(third.stdout.lines().count(), WRITES * 3 + 1, "its lines and its report: {}", third.stdout);
-    assert_eq!(count(&common, "submit_bio() called: "), WRITES);
-    assert_eq!(count(&common, "submit_bio: not one of ours"), WRITES);
-    assert_eq!(count(&common, "submit_bio(bio="), WRITES);
-    assert_eq!(count(&common, "submit_bio() -> "), WRITES);
+    let of_third = ["submit_bio(bio=", "bio_endio(bio=", "submit_bio() -> bio_endio() time duration: "];
+    let of_all =
+        ["submit_bio() called: ", "submit_bio: not one of ours", "submit_bio(bio=", "submit_bio() -> "];
+    for (text, messages, lines) in [
+        (&first.stdout, &["submit_bio() called: "][..], WRITES),
+        // And its report.
+        (&third.stdout, &of_third, WRITES * 3 + 1),
+        (&common, &of_all, common.lines().count()),
+    ] {
+        assert!(messages.iter().all(|message| count(text, message) == WRITES), "{messages:?}: {text}");
+        assert_eq!(text.lines().count(), lines, "{text}");
+    }
+}
+
+/// Somebody else's program, which prints at the same function.
+fn shout() -> Vec<Link> {
+    let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
+    shout.progs_mut().map(|program| program.attach().unwrap()).collect()
 }
 
 /// Whatever a learner prints, it arrives, or the run says why the kernel refuses it.
 fn every_text_arrives_on_a_private_pipe() {
     const WRITES: usize = 4;
     quiet();
-    let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
-    let _links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
-    let [texts, any] = ["stage01-texts", "stage01-any"].map(|stage| {
-        let stage = Running::start(&[stage]).unwrap();
-        io(&format!("write /dev/scratch --count {WRITES}"));
-        stage.end(Signal::SIGINT).unwrap()
-    });
-    let count = |seen: &Observation, start: &str| {
-        let messages = seen.stdout.lines().map(|line| Line::parse(line).unwrap().message);
-        messages.filter(|message| message.starts_with(start)).count()
-    };
+    let _shout = shout();
+    let [texts, any] = ["stage01-texts", "stage01-any"]
+        .map(|stage| watch(stage, &format!("write /dev/scratch --count {WRITES}")).0);
+    let count = |seen: &Observation, start: &str| count(&seen.stdout, start);
+    let (_, variant) = variants::FILE.split_once("stage01-texts").unwrap();
     let mut refused = 0;
-    for text in TEXTS.split("(\"").skip(1) {
+    for text in variant.split("'''").nth(3).unwrap().split("(\"").skip(1) {
         let start = text.split(['"', '%', '\\']).next().unwrap();
         let is_refused = texts.stderr.contains(&format!("nothing of this text is printed: \"{start}"));
         refused += usize::from(is_refused);
@@ -440,20 +397,10 @@ fn every_text_arrives_on_a_private_pipe() {
     assert!(any.stderr.contains("Lines of other BPF programs may come, too"), "{}", any.stderr);
 }
 
-fn two_runs_of_a_stage_see_each_others_lines() {
-    quiet();
-    let stages = [(); 2].map(|()| Running::start(&["stage01"]).unwrap());
-    io("write /dev/scratch --count 8");
-    for seen in stages.map(|stage| stage.end(Signal::SIGINT).unwrap()) {
-        assert_eq!(seen.lines().len(), 16, "{}", seen.stdout);
-    }
-}
-
 fn shared_pipe_gives_everybodys_lines() {
     quiet();
     fresh_common_buffer();
-    let private = Running::start(&["stage01"]).unwrap();
-    let shared = Running::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
+    let [private, shared] = ["stage01", "stage02 --shared-pipe --lines 24"].map(start);
     assert_eq!(instances().len(), 1, "only the private run has a pipe of its own");
     io("write /dev/scratch --count 8");
     let [private, shared] = [private.end(Signal::SIGINT).unwrap(), shared.wait().unwrap()];
@@ -468,7 +415,7 @@ fn shared_pipe_has_one_reader_or_each_line_one() {
     const WRITES: usize = 64;
     quiet();
     fresh_common_buffer();
-    let first = Running::start(&["stage01", "--shared-pipe"]).unwrap();
+    let first = start("stage01 --shared-pipe");
     match Running::start(&["stage01", "--shared-pipe"]) {
         Ok(second) => {
             assert!(is_in("7.0.."), "the older ones of the matrix refuse");
@@ -505,20 +452,14 @@ enum End {
 const ENDS: [End; 5] =
     [End::Signal(Signal::SIGINT), End::Signal(Signal::SIGTERM), End::Duration, End::Lines, End::ClosedPipe];
 
-/// Stages 01 and 07 end in each way, those between in one or two; the soak ends all of them in each way.
+/// Stages 01 and 07 end in each way, those between in one or two; with `LAB_SOAK=1`, all of them in each way.
 fn every_way_to_end_leaves_nothing_behind() {
     for (number, lines, _) in traces() {
         for (nth, end) in ENDS.into_iter().enumerate() {
-            if [1, 7].contains(&number) || number as usize % ENDS.len() == nth {
+            if [1, 7].contains(&number) || number as usize % ENDS.len() == nth || is_soak() {
                 end_a_stage(number, lines, end);
             }
         }
-    }
-}
-
-fn soak_every_way_to_end_of_every_stage() {
-    for (number, lines, _) in traces() {
-        ENDS.into_iter().for_each(|end| end_a_stage(number, lines, end));
     }
 }
 
@@ -527,40 +468,31 @@ fn end_a_stage(number: u32, lines_per_write: usize, end: End) {
     let before = programs();
     let name = format!("stage{number:02}");
     let has_report = |text: &str| text.contains(NOT_MEASURED) == (lines_per_write >= 3);
-    match end {
-        End::Signal(signal) => {
-            let stage = Running::start(&[&name]).unwrap();
-            assert_eq!(instances().len(), 1);
-            assert!(programs().len() > before.len());
-            io("write /dev/scratch --count 4");
-            let seen = stage.end(signal).unwrap();
-            assert!(seen.status.success() && has_report(&seen.stdout), "{signal}: {seen:?}");
-            assert_eq!(seen.lines().len(), 4 * lines_per_write, "{signal}: {}", seen.stdout);
+    if end == End::ClosedPipe {
+        let mut head = Command::new("sh");
+        head.args(["-c", &format!("{name} | head -n 3")]);
+        let stage = Running::spawn(&mut head).unwrap();
+        io("write /dev/scratch --count 8");
+        let seen = stage.wait().unwrap();
+        assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
+        assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
+        assert!(has_report(&seen.stderr), "the report goes to stderr then: {}", seen.stderr);
+    } else {
+        let (option, writes, lines) = match end {
+            End::Duration => ("--duration 0.7", 0, 0),
+            End::Lines => ("--lines 5", 8, 5),
+            _ => ("", 4, 4 * lines_per_write),
+        };
+        let begin = Instant::now();
+        let stage = start(&format!("{name} {option}"));
+        assert!(writes != 4 || instances().len() == 1 && programs().len() > before.len());
+        if writes > 0 {
+            io(&format!("write /dev/scratch --count {writes}"));
         }
-        End::Duration => {
-            let start = Instant::now();
-            let stage = Running::start(&[&name, "--duration", "0.7"]).unwrap();
-            let seen = stage.wait().unwrap();
-            assert!(seen.status.success() && has_report(&seen.stdout), "--duration: {seen:?}");
-            assert!(start.elapsed() >= Duration::from_millis(700), "ended after {:?}", start.elapsed());
-        }
-        End::Lines => {
-            let stage = Running::start(&[&name, "--lines", "5"]).unwrap();
-            io("write /dev/scratch --count 8");
-            let seen = stage.wait().unwrap();
-            assert!(seen.status.success() && has_report(&seen.stdout), "--lines: {seen:?}");
-            assert_eq!(seen.lines().len(), 5, "{}", seen.stdout);
-        }
-        End::ClosedPipe => {
-            let mut head = Command::new("sh");
-            head.args(["-c", &format!("{name} | head -n 3")]);
-            let stage = Running::spawn(&mut head).unwrap();
-            io("write /dev/scratch --count 8");
-            let seen = stage.wait().unwrap();
-            assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
-            assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
-            assert!(has_report(&seen.stderr), "the report goes to stderr then: {}", seen.stderr);
-        }
+        let seen = if let End::Signal(signal) = end { stage.end(signal) } else { stage.wait() }.unwrap();
+        assert!(seen.status.success() && has_report(&seen.stdout), "{end:?}: {seen:?}");
+        assert!(writes == 0 || seen.lines().len() == lines, "{end:?}: {}", seen.stdout);
+        assert!(end != End::Duration || begin.elapsed() >= Duration::from_millis(700), "{end:?}");
     }
     nothing_is_left(&before, &format!("{name}, {end:?}"));
 }
@@ -577,7 +509,7 @@ fn a_closed_pipe_ends_a_stage_without_io() {
 /// The stage must not end before it has printed the lines that are already in the pipe.
 fn what_came_before_ctrl_c_is_printed() {
     quiet();
-    let stage = Running::start(&["stage03"]).unwrap();
+    let stage = start("stage03");
     kill(stage.pid(), Signal::SIGSTOP).unwrap();
     io("write /dev/scratch --count 100");
     // Now both wait for the stage: the lines in its pipe, and the signal.
@@ -585,43 +517,6 @@ fn what_came_before_ctrl_c_is_printed() {
     let seen = stage.end(Signal::SIGCONT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     assert_eq!(seen.lines().len(), 300);
-}
-
-/// A thread for each CPU that writes to a disk that takes no time, and so never waits, until this is dropped.
-struct Flood {
-    stop: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
-    _disk: NullBlk,
-}
-
-impl Flood {
-    fn start() -> Self {
-        let disk = NullBlk::with("flood", Duration::ZERO, &[("irqmode", 0)]).unwrap();
-        let device = disk.device.to_str().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let writer = || {
-            let stop = stop.clone();
-            let io = Io::try_parse_from(["io", "write", device, "--size", "512", "--count", "500"]).unwrap();
-            thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    guest::workload::run(&io).unwrap();
-                }
-            })
-        };
-        let threads = (0..2).map(|_| writer()).collect();
-        Self { stop, threads, _disk: disk }
-    }
-
-    fn is_on(&self) -> bool {
-        !self.threads.iter().any(|thread| thread.is_finished())
-    }
-}
-
-impl Drop for Flood {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
-    }
 }
 
 /// The guest first makes the file for `io`. On a frozen file system, it waits for that until we let it go on.
@@ -646,21 +541,22 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
     quiet();
     fresh_common_buffer();
     let before = programs();
-    for option in [None, Some("--shared-pipe")] {
+    for option in ["", "--shared-pipe"] {
         // If the time is too short for a flood, the case proves nothing.
         let seen = long_enough(Duration::from_secs(1), |time| {
-            let seconds = time.as_secs().to_string();
-            let stage = ["stage03", "--duration", &seconds].into_iter().chain(option);
-            let stage = Running::start(&stage.collect::<Vec<_>>())?;
+            let stage = start(&format!("stage03 --duration {} {option}", time.as_secs()));
             // So the stage gets less CPU than the writers, and never catches up with them.
             sh(&format!("renice -n 5 -p {}", stage.pid()));
-            let flood = Flood::start();
+            // A disk that takes no time and so never lets a thread wait.
+            let disk = NullBlk::with("flood", Duration::ZERO, &[("irqmode", 0), ("size", 1024)])?;
+            let write = format!("io write {} --size 512 --threads 2 --count 1000000", disk.device.display());
+            let mut flood = Killed::start(&write);
             // It ends although the flood does not.
             let seen = stage.wait()?;
-            assert!(flood.is_on());
+            assert!(flood.is_running());
             Ok((seen.lines().len() > 100).then_some(seen))
         });
-        assert!(seen.as_ref().unwrap().status.success(), "{option:?}: {seen:?}");
+        assert!(seen.as_ref().unwrap().status.success(), "{option}: {seen:?}");
     }
     nothing_is_left(&before, "a flood");
 }
@@ -668,11 +564,11 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
 fn after_kill_the_next_run_clears_up() {
     quiet();
     let before = programs();
-    let stage = Running::start(&["stage03"]).unwrap();
+    let stage = start("stage03");
     let living = Running::spawn(Command::new("stage02").process_group(0)).unwrap();
     stage.end(Signal::SIGKILL).unwrap();
     assert_eq!(instances().len(), 2, "nobody could remove the killed run's trace pipe");
-    let next = Running::start(&["stage01"]).unwrap();
+    let next = start("stage01");
     assert_eq!(instances().len(), 2, "the killed run's is gone, the living one's is spared");
     next.end(Signal::SIGINT).unwrap();
     assert!(living.end(Signal::SIGINT).unwrap().status.success());

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use guest::null_blk::NullBlk;
-use guest::running::Running;
-use guest::truth::{self, Event, durations, histogram, histograms, not_measured};
+use guest::truth::{self, Event, histogram, histograms};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::ctracer;
 use crate::ctracer_ends::has_session;
-use crate::guest::{end_exact, io, quiet, watch_exact};
+use crate::guest::{end_exact, io, quiet, start, trace, watch_exact};
 use crate::stages::of_bios;
 use crate::{Case, cases};
 
@@ -35,9 +34,8 @@ fn four_writers() -> String {
 fn stage02_sees_each_end_of_four_writers() {
     quiet();
     let (seen, _) = watch_exact("stage02", &four_writers());
-    let events = truth::events(&seen).unwrap();
-    let ends = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count();
-    assert_eq!((events.len() - ends, ends), (WRITES, WRITES));
+    let trace = trace(&seen);
+    assert_eq!((trace.submits, trace.ends), (WRITES, WRITES));
 }
 
 /// Every start has one end and one duration, which is their difference; and the slowest is the slowest of all.
@@ -45,10 +43,11 @@ fn stages_time_each_bio_of_four_writers() {
     quiet();
     for (number, ..) in of_bios().filter(|(_, lines, _)| *lines >= 3) {
         let (seen, _) = watch_exact(&format!("stage{number:02}"), &four_writers());
-        let events = truth::events(&seen).unwrap();
+        let mut trace = trace(&seen);
         let (mut in_flight, mut expected) = (BTreeMap::new(), Vec::new());
         // The pipe returns the lines in the order of their times, but two CPUs may print at the same time.
-        let mut starts_and_ends: Vec<_> = events
+        let mut starts_and_ends: Vec<_> = trace
+            .events
             .iter()
             .filter_map(|(_, event)| match *event {
                 Event::Submit { bio, ns } => Some((ns, bio, true)),
@@ -67,14 +66,12 @@ fn stages_time_each_bio_of_four_writers() {
                 expected.push(ns - start);
             }
         }
-        let mut durations = durations(&events);
-        durations.sort_unstable();
+        trace.durations.sort_unstable();
         expected.sort_unstable();
-        assert_eq!((durations.len(), in_flight.len()), (WRITES, 0), "stage {number}");
-        assert_eq!(durations, expected, "stage {number}");
-        assert_eq!(not_measured(&seen).unwrap(), 0, "stage {number}");
+        assert_eq!((trace.durations.len(), in_flight.len()), (WRITES, 0), "stage {number}");
+        assert_eq!((&trace.durations, trace.not_measured), (&expected, Some(0)), "stage {number}");
         if (4..=6).contains(&number) {
-            assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), durations.last());
+            assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), expected.last());
         }
     }
 }
@@ -84,21 +81,22 @@ fn stage07_times_each_request_of_four_writers() {
     let before = truth::disk_ios().unwrap();
     let (seen, _) = watch_exact("stage07", &four_writers());
     let ios = (truth::disk_ios().unwrap() - before) as usize;
-    let events = truth::events(&seen).unwrap();
-    let requests: BTreeSet<_> = events
+    let trace = trace(&seen);
+    let requests: BTreeSet<_> = trace
+        .events
         .iter()
         .filter_map(|(_, event)| if let Event::Start { rq } = event { Some(rq) } else { None })
         .collect();
     assert!(requests.len() > 1, "never two requests at the same time");
-    assert_eq!((durations(&events).len(), events.len()), (ios, 3 * ios));
-    assert_eq!(not_measured(&seen).unwrap(), 0);
+    assert_eq!((trace.durations.len(), trace.events.len()), (ios, 3 * ios));
+    assert_eq!(trace.not_measured, Some(0));
 }
 
 /// All have a life. A session shows each call in a task, too: it may miss only those in an interrupt that comes in the
 /// middle of its program.
 fn ctracer_follows_each_bio_of_four_writers() {
     quiet();
-    let stage = ctracer::start(&ctracer::SOME);
+    let stage = ctracer::start(ctracer::SOME);
     io(&four_writers());
     let tree = ctracer::end_as_it_is(stage);
     ctracer::check(&tree);
@@ -117,7 +115,7 @@ fn ctracer_sees_each_end_in_a_task() {
     quiet();
     // Without an interrupt, and without requests.
     let disk = NullBlk::with("tasks", Duration::ZERO, &[("irqmode", 0), ("queue_mode", 0)]).unwrap();
-    let stage = ctracer::start(&ctracer::SOME);
+    let stage = ctracer::start(ctracer::SOME);
     io(&format!("write {} --size 512 --threads 4 --count {WRITES}", disk.device.display()));
     let tree = ctracer::end_as_it_is(stage);
     ctracer::check(&tree);
@@ -128,9 +126,7 @@ fn ctracer_sees_each_end_in_a_task() {
 
 fn examples_count_each_write_of_four_writers() {
     quiet();
-    let examples: [&[&str]; 4] =
-        [&["bitehist"], &["bitesize"], &["biolatency", "-j"], &["tracex3", "--json"]];
-    let examples = examples.map(|argv| Running::start(argv).unwrap());
+    let examples = ["bitehist", "bitesize", "biolatency -j", "tracex3 --json"].map(start);
     let before = truth::disk_ios().unwrap();
     let done = io(&four_writers());
     let requests = truth::disk_ios().unwrap() - before;
@@ -148,7 +144,7 @@ fn examples_count_each_write_of_four_writers() {
 /// Nothing else is traced, so nothing may be missed: the test does not start over.
 fn bitehist_misses_no_call_of_four_writers() {
     quiet();
-    let stage = Running::start(&["bitehist"]).unwrap();
+    let stage = start("bitehist");
     let before = truth::disk_ios().unwrap();
     io("write /dev/scratch --size 512 --threads 4 --count 2500");
     let requests = truth::disk_ios().unwrap() - before;

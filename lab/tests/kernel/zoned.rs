@@ -6,11 +6,10 @@ use std::time::Duration;
 use common::preflight::release;
 use flate2::Crc;
 use guest::null_blk::NullBlk;
-use guest::running::Running;
 use guest::system::queue;
-use guest::truth::{self, Event, histogram};
+use guest::truth::histogram;
 
-use crate::guest::{AtEnd, end_exact, quiet, sh, watch_while};
+use crate::guest::{AtEnd, end_exact, quiet, sh, start, trace, watch_while};
 use crate::requests::{EmptyFlushes, ios_of};
 use crate::{Case, biowhere, cases};
 
@@ -56,15 +55,9 @@ fn stage07_does_not_count_the_reset_of_a_zone() {
     let _unmounted = AtEnd("umount /tmp/zoned");
     let before = ios_of(&device);
     let (seen, _) = watch_while("stage07", || each(&format!("truncate -s 0 {MOUNT}/seq/$((zone - 1))")));
-    let events = truth::events(&seen).unwrap();
-    let completed = events.iter().filter(|(_, event)| matches!(event, Event::Complete { .. })).count();
-    assert_eq!((ios_of(&device) - before, completed), (8, 8), "{}", seen.stdout);
-    assert_eq!(
-        (truth::durations(&events).len(), truth::not_measured(&seen).unwrap()),
-        (0, 0),
-        "{}",
-        seen.stdout
-    );
+    let trace = trace(&seen);
+    assert_eq!((ios_of(&device) - before, trace.completed), (8, 8), "{}", seen.stdout);
+    assert_eq!((trace.durations.len(), trace.not_measured), (0, Some(0)), "{}", seen.stdout);
 }
 
 fn zone_appends_are_writes() {
@@ -82,7 +75,7 @@ fn zone_appends_are_writes() {
         format!("for nth in $(seq 32); do dd if=/dev/zero of={MOUNT}/$nth bs=64k count=1 conv=fsync; done")
     };
     let _unmounted = AtEnd("umount /tmp/zoned");
-    let tools = ["bitehist", "bitesize"].map(|tool| Running::start(&[tool]).unwrap());
+    let tools = ["bitehist", "bitesize"].map(start);
     let lines = biowhere::start(&format!("-d {device}"));
     let empty = EmptyFlushes::new();
     let before = ios_of(&device);

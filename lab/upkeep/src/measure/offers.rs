@@ -23,7 +23,7 @@ pub fn record(workbook: &Workbook) -> Result<()> {
             cells[nth] = callers.to_owned();
         }
     }
-    let names = offers::TYPES.map(str::to_owned);
+    let names: Vec<_> = offers::TYPES.split(' ').map(str::to_owned).collect();
     let types = Types::of(workbook.arch(), &kernels.map(str::to_owned), &names)?;
     for ty in types.types {
         for member in ty.members {
