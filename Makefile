@@ -73,8 +73,8 @@ lint: setup ## Check style and lints
 	@# A build script finds these, so Cargo doesn't.
 	rustfmt --check --edition 2024 stages/*/check.rs examples/*/check.rs
 	cargo clippy --workspace --all-targets -- -D warnings
-	@# Cargo leaves these two out, because only `make page-test` and `make workshop-test` run them.
-	cargo clippy --package workshop --test page --test image -- -D warnings
+	@# Cargo leaves these out, because only `make page-test`, `workshop-test` and `bundle-test` run them.
+	cargo clippy --package workshop --test page --test image --package class --test whole -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
 diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]
@@ -102,7 +102,7 @@ bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernel
 	@cargo class bundle $(ARGS)
 
 bundle-test: setup-test build kernels docs ## Test the room kit in an empty Debian without a network (root, 20 minutes)
-	LAB_SOAK=1 cargo test --package class --test kit
+	cargo test --package class --test whole -- --test-threads=1
 
 workshop: kernel docs ## Make a kit with the workshop in target/workshop: make workshop [KERNEL=7.2] [ARGS="--arch arm64"]
 	@cargo class bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP) $(ARGS)

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{OrCause, Result};
 use nix::mount::{MsFlags, mount};
 use wire::command::output;
-use wire::kit::{NETWORK, ROOT};
+use wire::kit::ROOT;
 
 use crate::system::LINE;
 
@@ -40,13 +40,9 @@ pub fn serve(port: u16, options: &[String]) -> Result<()> {
 
 /// Loads the driver of QEMU's network card, and gives the card its address.
 fn network() -> Result<()> {
-    let folder = Path::new("/").join(NETWORK).join(common::preflight::release());
-    let cannot = || format!("cannot list {}", folder.display());
-    let entries = folder.read_dir().or_cause(cannot())?;
-    let mut modules: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    modules.sort();
-    for module in modules {
-        output(Command::new("insmod").arg(&module))?;
+    // The card's driver finds it only after the driver of its bus, which is a module before 6.12.
+    for module in ["virtio_pci", "virtio_net"] {
+        let _ = Command::new("modprobe").arg("-q").arg(module).status();
     }
     output(Command::new("ifconfig").args(["lo", "127.0.0.1", "up"]))?;
     let [address, mask] = ADDRESS;

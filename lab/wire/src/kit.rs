@@ -6,9 +6,6 @@ use std::os::unix::fs::FileExt;
 /// The workbook's top folder in the workshop's guest.
 pub const ROOT: &str = "/workbook";
 
-/// The folder with the modules for the network card of the workshop's guest, by the kernel's release.
-pub const NETWORK: &str = "lib/network";
-
 /// The guest's file with the list of stages and examples, as data.
 pub const WORKBOOK: &str = "etc/workbook.json";
 

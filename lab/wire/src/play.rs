@@ -85,7 +85,7 @@ pub struct Part {
 }
 
 /// A case that is played.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Played {
     pub number: String,
     pub seed: u64,

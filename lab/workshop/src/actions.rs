@@ -15,9 +15,8 @@ use crate::asking::{Outcome, Prediction};
 use crate::diagnostics::{Diagnostic, Reader};
 use crate::pages::plain;
 use crate::response::Refusal;
-use crate::terminals::{Command, Terminals, Watcher, lock};
+use crate::terminals::{Command, Event, Terminals, lock};
 
-/// What the driver is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Phase {
@@ -27,19 +26,14 @@ enum Phase {
     Ended,
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// Runs a program until somebody ends it.
     Run,
-    /// Checks an exercise.
     Check,
-    /// Plays a mystery, until somebody ends it.
     Play,
 }
 
-/// An action as the page gets it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Action {
     what: What,
@@ -61,15 +55,13 @@ pub struct Action {
 }
 
 /// The last action of each kind with each program.
-#[derive(Debug)]
 pub struct Actions {
     all: Arc<Mutex<Vec<Action>>>,
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<()>,
 }
 
 impl Actions {
-    /// None yet.
-    pub fn new(changed: watch::Sender<u64>) -> Self {
+    pub fn new(changed: watch::Sender<()>) -> Self {
         Self { all: Arc::default(), changed }
     }
 
@@ -134,7 +126,7 @@ impl Actions {
             all.retain(|other| (other.what, &other.name) != (what, &action.name));
             all.push(action.clone());
         }
-        let watcher = Progress {
+        let mut progress = Progress {
             all: self.all.clone(),
             changed: self.changed.clone(),
             terminal: terminal.id(),
@@ -144,7 +136,7 @@ impl Actions {
             verdict,
             prediction,
         };
-        if let Err(refusal) = terminals.start(&terminal, command, watcher) {
+        if let Err(refusal) = terminals.start(&terminal, command, move |event| progress.see(event)) {
             lock(&self.all).retain(|other| other.terminal != action.terminal);
             return Err(refusal);
         }
@@ -163,7 +155,7 @@ impl Action {
 /// Follows an action by what it prints.
 struct Progress {
     all: Arc<Mutex<Vec<Action>>>,
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<()>,
     terminal: u32,
     /// Whether it has begun to play a mystery. What is printed after that is the player's.
     is_open: bool,
@@ -181,7 +173,7 @@ impl Progress {
         if let Some(action) = lock(&self.all).iter_mut().find(|action| action.terminal == self.terminal) {
             change(action);
         }
-        self.changed.send_modify(|count| *count += 1);
+        self.changed.send_replace(());
     }
 
     /// Lets the prediction see what has happened.
@@ -221,12 +213,14 @@ impl Progress {
             self.update(|action| action.diagnostics = found);
         }
     }
-}
 
-impl Watcher for Progress {
-    fn output(&mut self, bytes: &[u8]) {
+    fn see(&mut self, event: Event<'_>) {
         /// No line that matters here is longer.
         const LONGEST: usize = 4096;
+        let bytes = match event {
+            Event::Output(bytes) => bytes,
+            Event::End(status) => return self.end(status),
+        };
         for byte in bytes {
             match byte {
                 b'\n' => {

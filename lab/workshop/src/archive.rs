@@ -13,10 +13,10 @@ use machine::workbook::diff;
 use zip::write::SimpleFileOptions;
 use zip::{DateTime, ZipArchive, ZipWriter};
 
-use crate::app::{App, LARGEST, Work, too_large};
+use crate::app::{App, LARGEST, too_large};
 use crate::response::{Refusal, WithStatus};
+use crate::work::Work;
 
-/// The size of the largest archive that we take.
 pub const LARGEST_ARCHIVE: usize = 8 << 20;
 /// How many files it may have. All exercises together have about two hundred.
 const MOST_FILES: usize = 1000;
@@ -38,9 +38,11 @@ pub fn pack(app: &App) -> Result<Vec<u8>> {
         zip.write_all(text.as_bytes()).or_cause(cannot)
     };
     let mut left_out = String::new();
-    for work in app.works()? {
-        match work {
-            Ok(Work { id, start, files }) => {
+    for work in app.works()?.filter(Work::is_started) {
+        let id = work.id();
+        let files = work.files().map_err(|Refusal(_, error)| error);
+        match files.and_then(|files| Ok((work.start_files()?, files))) {
+            Ok((start, files)) => {
                 let (start, now) = same_names(&start, &files);
                 let patch = diff::patch(&start, &now);
                 if !patch.is_empty() {
@@ -50,7 +52,7 @@ pub fn pack(app: &App) -> Result<Vec<u8>> {
                     add(format!("{id}/{}", path.display()), text)?;
                 }
             }
-            Err((id, error)) => left_out += &format!("{id} is left out.\n{error}\n\n"),
+            Err(error) => left_out += &format!("{id} is left out.\n{error}\n\n"),
         }
     }
     if !left_out.is_empty() {

@@ -15,15 +15,11 @@ use wire::workload::{Io, Workload};
 
 use crate::response::Refusal;
 
-/// All questions.
-#[derive(Debug)]
 pub struct Asking {
     workbook: Workbook,
     all: Vec<About>,
 }
 
-/// A question about a stage, an example or a chapter.
-#[derive(Debug)]
 struct About {
     /// Its name in the whole workbook, such as `03/order`.
     id: String,
@@ -57,7 +53,6 @@ pub struct Outcome {
     /// What the run has shown, and in which lines; nothing as long as it has not.
     seen: Option<Seen>,
     is_right: bool,
-    /// The right answer.
     right: String,
     /// Why somebody believes the wrong one.
     why: Option<String>,
@@ -65,19 +60,13 @@ pub struct Outcome {
 }
 
 /// A prediction that waits for its run.
-#[derive(Debug)]
 pub struct Prediction {
     question: Question,
     watched: Watched,
-    /// As it is now.
     pub outcome: Outcome,
 }
 
 impl Asking {
-    /// The questions of this workbook.
-    ///
-    /// # Errors
-    /// If they can't be read.
     pub fn new(workbook: &Workbook) -> Result<Self> {
         let mut all = Vec::new();
         for program in workbook.catalog.programs() {
@@ -94,9 +83,6 @@ impl Asking {
     }
 
     /// All of them, and what the learner has answered.
-    ///
-    /// # Errors
-    /// If that can't be read.
     pub fn state(&self) -> Result<Value> {
         let answers = Answers::read(&self.workbook)?;
         let question = |About { id, program, arguments, .. }: &About| json!({ "id": id, "program": program, "arguments": arguments, "tries": answers.tries(id) });
@@ -104,9 +90,6 @@ impl Asking {
     }
 
     /// Remembers at which try a question was answered, or with 0 that it was skipped.
-    ///
-    /// # Errors
-    /// If there is no such question, or it can't be written.
     pub fn remember(&self, id: &str, tries: u32) -> Result<(), Refusal> {
         let id = &self.find(id)?.id;
         let remembered = match tries {
@@ -117,17 +100,11 @@ impl Asking {
     }
 
     /// Remembers that a prediction was made. Only the first try counts, because the run shows the rest.
-    ///
-    /// # Errors
-    /// Those of [`Asking::remember`].
     pub fn predicted(&self, Outcome { id, is_right, .. }: &Outcome) -> Result<(), Refusal> {
         self.remember(id, if *is_right { 1 } else { 2 })
     }
 
     /// A prediction, which the page has asked for.
-    ///
-    /// # Errors
-    /// If there is no such question, or this does not answer it.
     pub fn predict(&self, Given { id, answer }: &Given) -> Result<Prediction, Refusal> {
         let About { id, question, .. } = self.find(id)?;
         let why = match question.judge(answer) {

@@ -56,14 +56,12 @@ const BLOCKED: [u16; 82] = [
 /// The address, and the secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Auth {
-    /// The server's port.
     pub port: u16,
     key: String,
     /// Names the working folder, so that a browser never takes text from another one's.
     pub folder: String,
     /// Whether this run is over, apart from its programs. The next one may have the key, if it is still here.
     pub is_over: bool,
-    /// Names this run.
     #[serde(skip)]
     pub run: String,
     /// The part of a result's address that nobody can guess. It opens nothing else, because the result can read it.
@@ -73,9 +71,6 @@ pub struct Auth {
 
 impl Auth {
     /// New secrets for the server at this port. The folder keeps its name. The key stays only for another kernel.
-    ///
-    /// # Errors
-    /// If the kernel has no random numbers.
     pub fn new(port: u16, before: Option<&Self>) -> Result<Self> {
         let key = before.filter(|before| before.is_over && before.port == port && !before.key.is_empty());
         let key = key.map_or_else(random, |before| Ok(before.key.clone()))?;
@@ -94,7 +89,6 @@ impl Auth {
         Self { is_over: true, key, ..self.clone() }
     }
 
-    /// The address to open first.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/#token={}", self.port, self.key)
     }
@@ -193,9 +187,6 @@ pub async fn check(State(auth): State<Arc<Auth>>, request: Request, next: Next) 
 }
 
 /// Checks that a browser opens addresses with this port.
-///
-/// # Errors
-/// If none does.
 pub fn check_port(port: u16) -> Result<()> {
     match BLOCKED.contains(&port) {
         true => Err(Error::new(format!("the workshop can't use port {port}"))

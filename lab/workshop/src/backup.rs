@@ -22,7 +22,6 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use crate::app::LARGEST;
 use crate::terminals::lock;
 
-/// How many files we keep.
 const MOST_FILES: usize = 1000;
 /// How many bytes they may have together.
 const LARGEST_SUM: usize = 16 << 20;
@@ -33,7 +32,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REST: u32 = 10;
 
 /// The learner's files, and where they are kept.
-#[derive(Debug)]
 pub struct WorkBackup {
     mine: PathBuf,
     host: SocketAddr,
@@ -75,9 +73,6 @@ impl WorkBackup {
     }
 
     /// Stores what has changed, and waits until the host has it.
-    ///
-    /// # Errors
-    /// If the host does not get it.
     pub fn store(&self) -> Result<()> {
         let mut kept = lock(&self.kept);
         let Some(kept) = &mut *kept else { return Ok(()) };

@@ -47,7 +47,6 @@ pub struct Reader {
     fix: Option<usize>,
     /// Where one of our files includes the header of which clang speaks next.
     included: Option<(String, u32)>,
-    /// What was found so far.
     pub found: Vec<Diagnostic>,
 }
 
@@ -101,8 +100,7 @@ impl Reader {
             // Cargo begins each line of a build script with `error: PACKAGE: `.
             Some((place.rsplit(' ').next()?, severity.trim_start_matches("fatal "), message.trim_end()))
         })?;
-        let mut parts = place.rsplitn(3, ':');
-        let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+        let (path, line, column) = place_of(place)?;
         let included = self.included.take();
         let is_in_header = included.is_some() && message.contains("file not found");
         let lacks_library = is_in_header || message.contains("undeclared library function");
@@ -125,9 +123,7 @@ impl Reader {
     fn rustc(&mut self, line: &str) -> Option<Diagnostic> {
         if let Some(place) = line.trim_start().strip_prefix("--> ") {
             let (severity, message) = self.pending.take()?;
-            let mut parts = place.trim_end().rsplitn(3, ':');
-            let (column, line, path) =
-                (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+            let (path, line, column) = place_of(place)?;
             return Some(Diagnostic { path: source(path)?, line, column: Some(column), severity, message });
         }
         for severity in ["error", "warning"] {
@@ -156,6 +152,13 @@ impl Reader {
     }
 }
 
+/// The parts of `PATH:LINE:COLUMN`.
+fn place_of(place: &str) -> Option<(&str, u32, u32)> {
+    let mut parts = place.trim_end().rsplitn(3, ':');
+    let (column, line) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((parts.next()?, line, column))
+}
+
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
@@ -173,79 +176,22 @@ fn source(path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<Diagnostic> {
-        let mut reader = Reader::default();
-        for line in text.lines() {
-            let before = reader.found.clone();
-            assert_eq!(reader.read(line), reader.found != before, "{line}");
+    /// Each part of the file is what an action prints, after a line that says what it shows.
+    #[test]
+    fn what_compilers_and_the_verifier_print_names_lines() {
+        let mut seen = String::new();
+        for part in include_str!("diagnostics.txt").split("=== ").skip(1) {
+            let (title, printed) = part.split_once('\n').unwrap();
+            let mut reader = Reader::default();
+            for line in printed.lines() {
+                let before = reader.found.clone();
+                assert_eq!(reader.read(line), reader.found != before, "{line}");
+            }
+            seen += &format!("=== {title}\n");
+            for Diagnostic { path, line, column, severity, message } in reader.found {
+                seen += &format!("{path}:{line}:{column:?} {severity}: {message}\n");
+            }
         }
-        reader.found
-    }
-
-    #[test]
-    fn clang_names_line_and_column() {
-        insta::assert_debug_snapshot!(read(
-            "error: my03-1@0.1.0: /w/a b/mine/03.1/src/bpf/bio_trace.bpf.c:23:17: error: use of undeclared identifier 'bioo'
-             error: my03-1@0.1.0:         u64 key = (u64)bioo;
-             error: my03-1@0.1.0: 1 error generated.
-             /w/mine/03.1/src/bpf/bio_trace.bpf.c:40:2: warning: unused variable 'key' [-Wunused-variable]
-             /w/mine/clinic-01/latency.bpf.c:7:2: error: a case of the clinic
-             /w/common/build/vmlinux.h:9:1: error: not one of our files"
-        ));
-    }
-
-    #[test]
-    fn an_error_in_a_header_is_one_of_the_line_that_includes_it() {
-        let found = read(
-            "error: my01-1@0.1.0: In file included from /w/mine/01.1/src/bpf/bio_trace.bpf.c:5:
-             error: my01-1@0.1.0: /usr/include/string.h:26:10: fatal error: 'bits/libc-header-start.h' file not found
-             /w/mine/01.1/src/bpf/bio_trace.bpf.c:13:6: error: call to undeclared library function 'strcmp'
-             /w/mine/01.1/src/bpf/bio_trace.bpf.c:6:10: fatal error: 'mine.h' file not found",
-        );
-        let seen: Vec<_> = found.iter().map(|one| (one.line, &*one.message)).collect();
-        let header =
-            "in this header: 'bits/libc-header-start.h' file not found (a BPF program has no C library)";
-        let call = "call to undeclared library function 'strcmp' (a BPF program has no C library)";
-        assert_eq!(seen, [(5, header), (13, call), (6, "'mine.h' file not found")]);
-    }
-
-    #[test]
-    fn rustc_names_the_place_after_the_message() {
-        insta::assert_debug_snapshot!(read(
-            "error[E0308]: mismatched types\n  --> 03.1/src/main.rs:23:18\n   |\n\
-             warning: unused variable: `x`\n --> 03.1/src/main.rs:4:9\n\
-             error: could not compile `my03-1` (bin \"my03-1\") due to 1 previous error"
-        ));
-    }
-
-    #[test]
-    fn the_verifier_names_a_line() {
-        insta::assert_debug_snapshot!(read(
-            "Error: 03.2 is not right yet: my03-2 ended before it was attached: exit status: 1
-  evidence: Error: the kernel's verifier refused a BPF program: `start_time` may be NULL
-              evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
-                            bpf_printk(\"submit_bio() -> bio_endio() time duration: %llu ns\", end_time - *start_time);
-                        A lookup returns NULL if the map does not have the key, and line 46 uses the pointer without a test.
-              fix:      test the pointer before you use it:
-                            if (!start_time)
-                                return 0;
-                        to read more: cargo lab clinic show 01
-  fix:      see what it prints: cargo lab run --mine 03.2"
-        ));
-    }
-
-    #[test]
-    fn the_checks_own_fix_is_not_the_verifiers() {
-        let found = read(
-            "  evidence: Error: the kernel's verifier refused a BPF program: it reads too far
-              evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
-  fix:      see what it prints: cargo lab run --mine 03.2",
-        );
-        assert_eq!(found[0].message, format!("{REFUSED}it reads too far"));
-    }
-
-    #[test]
-    fn what_a_stage_prints_is_no_error() {
-        assert_eq!(read("io-155 [000] d.h11 7.264378: bio_endio(bio=0xff1b) called: 7264327137"), []);
+        insta::assert_snapshot!(seen);
     }
 }

@@ -16,27 +16,18 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::auth::Auth;
 
 /// The claim to be the one that runs. It lasts as long as this value.
-#[derive(Debug)]
 pub struct Instance {
     file: Flock<File>,
-    /// The one that ran before.
     pub before: Option<Auth>,
 }
 
-/// What [`Instance::claim`] finds.
-#[derive(Debug)]
 pub enum Claim {
-    /// Nobody else runs.
     Ours(Instance),
-    /// This one runs.
     Theirs(Auth),
 }
 
 impl Instance {
     /// Claims the working folder. If a workshop there waits for the end of its programs, we wait for it.
-    ///
-    /// # Errors
-    /// If the file can't be opened or locked, or another workshop is just starting.
     pub fn claim(mine: &Path) -> Result<Claim> {
         let path = mine.join("workshop.json");
         let cannot = || format!("cannot open {}", path.display());

@@ -13,8 +13,8 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `lab/machine/src/compilers.rs` | fetches the compilers; `packages.txt` in their folder, `workshop-ARCH` in the cache, lists versions and checksums |
-//! | `lab/class/src/kit/workshop.rs` | compiles the libraries with them, and makes the image |
+//! | `lab/class/src/compilers.rs` | fetches the compilers; `packages.txt` in their folder, `workshop-ARCH` in the cache, lists versions and checksums |
+//! | `lab/class/src/workshop.rs` | compiles the libraries with them, and makes the image |
 //! | `lab/workshop/guest` | is what only this guest has: its shell's profile, the command `cargo` |
 //! | `lab/guest/src/workshop.rs` | starts the network card and the server in the guest |
 //! | `lab/machine/src/workbook/recorded.rs` | compiles a learner's program there, without Cargo |
@@ -31,11 +31,9 @@ mod archive;
 mod asking;
 mod auth;
 mod backup;
-mod cases;
 mod compile;
 mod diagnostics;
 mod instance;
-mod kernels;
 mod mysteries;
 mod pages;
 mod response;
@@ -43,6 +41,7 @@ mod server;
 mod terminals;
 mod testing;
 mod words;
+mod work;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -64,7 +63,6 @@ use crate::app::App;
 use crate::auth::Auth;
 use crate::backup::WorkBackup;
 use crate::instance::{Claim, Instance};
-use crate::kernels::Kernels;
 use crate::server::Workshop;
 
 /// Serve the workshop on this machine, and print its address
@@ -122,9 +120,8 @@ async fn main() -> Result<ExitCode> {
         let _ = backup.store();
         backup.watch();
     }
-    let kernels = Kernels::new(args.kernel, args.kernels, args.announce.clone());
-    let workshop = Workshop::new(app, args.driver, args.book, auth.clone(), backup.clone(), kernels);
-    let workshop = Arc::new(workshop);
+    let workshop = Arc::new(Workshop::new(args, app, auth.clone(), backup.clone()));
+    let args = &workshop.args;
     let handle = |kind| signal(kind).or_cause("cannot handle signals");
     let mut interrupt = handle(SignalKind::interrupt())?;
     let mut terminate = handle(SignalKind::terminate())?;
@@ -146,7 +143,7 @@ async fn main() -> Result<ExitCode> {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}
-        () = workshop.kernels.left() => goes_on = true,
+        () = workshop.leaves.notified() => goes_on = true,
     }
     // Until its programs have ended, it still has the lock, but it answers nobody.
     instance.announce(&auth.over(goes_on))?;

@@ -26,19 +26,17 @@ use crate::terminals::lock;
 const QUICK: Duration = Duration::from_millis(500);
 /// How long a move may take. A cure waits for the complaint's end.
 const LONG: Duration = Duration::from_secs(600);
-/// How many bytes a move may have.
 const LONGEST: usize = 4000;
 
 /// The case that is played, and all others.
-#[derive(Debug)]
 pub struct Mysteries {
     workbook: Workbook,
-    /// Where the door is that leads into a guest.
+    /// Where the door is that leads into a guest, as soon as there is one.
     folder: OnceLock<TempDir>,
     table: Mutex<Table>,
     /// Who may make a move.
     turn: Mutex<()>,
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<()>,
 }
 
 /// What we have heard of the case that is open.
@@ -49,13 +47,11 @@ struct Table {
     moving: Option<&'static str>,
     /// What it said to the last look or the cure.
     now: Vec<Said>,
-    /// An expert's way.
     way: Vec<Said>,
 }
 
 impl Mysteries {
-    /// Those of this workbook.
-    pub fn new(workbook: Workbook, changed: watch::Sender<u64>) -> Self {
+    pub fn new(workbook: Workbook, changed: watch::Sender<()>) -> Self {
         let (table, turn) = (Mutex::default(), Mutex::default());
         Self { workbook, folder: OnceLock::new(), table, turn, changed }
     }
@@ -72,43 +68,38 @@ impl Mysteries {
         seed: Option<u64>,
         is_starting: bool,
     ) -> Result<(Vec<String>, Option<OsString>), Refusal> {
-        if is_starting || self.is_open() {
+        if is_starting || self.update().is_some() {
             let error = Error::new("a case is open already").fix("end it first");
             return Err(Refusal(StatusCode::CONFLICT, error));
         }
         *lock(&self.table) = Table::default();
         let mut words = vec!["mystery".to_owned(), "start".to_owned(), case.number.to_owned()];
         words.extend(seed.into_iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
-        let is_here = self.workbook.is_in_guest();
-        if !is_here {
-            if self.folder.get().is_none() {
-                let folder =
-                    folders::temporary().or_cause("cannot make a folder for the door into the guest")?;
-                let _ = self.folder.set(folder);
-            }
-            // A guest that was killed has left it.
-            let _ = std::fs::remove_file(self.socket());
+        if self.workbook.is_in_guest() {
+            return Ok((words, None));
         }
-        let door = (!is_here).then(|| format!("--door={}", self.socket().display()).into());
+        if self.folder.get().is_none() {
+            let folder = folders::temporary().or_cause("cannot make a folder for the door into the guest")?;
+            let _ = self.folder.set(folder);
+        }
+        let door = self.socket().map(|door| {
+            // A guest that was killed has left it.
+            let _ = std::fs::remove_file(&door);
+            format!("--door={}", door.display()).into()
+        });
         Ok((words, door))
     }
 
-    /// In the workshop's guest, the case's own socket; otherwise a door into its guest.
-    fn socket(&self) -> PathBuf {
-        match self.folder.get() {
-            Some(folder) => folder.path().join("door"),
-            None => SOCKET.into(),
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        let is_there = self.workbook.is_in_guest() || self.folder.get().is_some();
-        is_there && self.update().is_some()
+    /// In the workshop's guest, the case's own socket; otherwise a door into its guest, if there is one. Outside of a guest,
+    /// whoever listens at [`SOCKET`] is somebody else.
+    fn socket(&self) -> Option<PathBuf> {
+        let own = || self.workbook.is_in_guest().then(|| SOCKET.into());
+        self.folder.get().map(|folder| folder.path().join("door")).or_else(own)
     }
 
     /// Lets the case make a move, and passes on what it says.
     fn ask(&self, step: &Move, limit: Duration, mut hear: impl FnMut(Said)) -> std::io::Result<()> {
-        let mut stream = UnixStream::connect(self.socket())?;
+        let mut stream = UnixStream::connect(self.socket().ok_or(ErrorKind::NotFound)?)?;
         stream.set_read_timeout(Some(limit))?;
         writeln!(stream, "{}", json!(step))?;
         for line in BufReader::new(stream).lines() {
@@ -142,9 +133,6 @@ impl Mysteries {
     }
 
     /// Makes a move, and returns what the case says.
-    ///
-    /// # Errors
-    /// If no case is open, or it refuses.
     pub fn play(&self, step: &Move) -> Result<Vec<Said>, Refusal> {
         if json!(step).to_string().len() > LONGEST {
             return Err(Error::new("this is too long")
@@ -186,10 +174,6 @@ impl Mysteries {
         }
     }
 
-    /// Ends the case that is open.
-    ///
-    /// # Errors
-    /// If it can't, because it is busy or not there.
     pub fn end(&self) -> Result<(), Refusal> {
         let asked = self.ask(&Move::End, QUICK, drop);
         asked.map_err(|error| none_is_open().evidence(error).into())
@@ -197,16 +181,13 @@ impl Mysteries {
 
     fn change(&self, change: impl FnOnce(&mut Table)) {
         change(&mut lock(&self.table));
-        self.changed.send_modify(|count| *count += 1);
+        self.changed.send_replace(());
     }
 
     /// The cases as the page lists them, and the one that is open. Keeps what is new of it.
-    ///
-    /// # Errors
-    /// If that can't be read or written.
     pub fn state(&self) -> Result<(Vec<Value>, Value)> {
         let is_moving = lock(&self.table).moving.is_some();
-        if !is_moving && !self.is_open() {
+        if !is_moving && self.update().is_none() {
             lock(&self.table).played = None;
         }
         let table = lock(&self.table);
@@ -254,12 +235,10 @@ impl Mysteries {
     }
 }
 
-/// What the page calls a case.
 pub fn id(number: &str) -> String {
     format!("mystery-{number}")
 }
 
-/// The file in `mine` with the notes on a case.
 fn notes(number: &str) -> String {
     format!("{}.txt", id(number))
 }

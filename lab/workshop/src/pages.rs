@@ -23,7 +23,6 @@ const OF_THE_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 const OF_A_RESULT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; \
                            style-src 'unsafe-inline'; img-src data:; font-src data:";
 
-/// The size of the largest file that we serve.
 const LARGEST: u64 = 64 << 20;
 
 /// The files of the page, which `npm run build` makes.
@@ -43,7 +42,6 @@ const FOR_ALL: [(HeaderName, &str); 2] = [
     (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
 ];
 
-/// A file of the page.
 pub fn page(name: &str) -> Response {
     match PAGE.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => {
@@ -77,7 +75,6 @@ pub fn book(folder: &Path, name: &str) -> Response {
     (FOR_ALL, [(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, &policy)], bytes).into_response()
 }
 
-/// A file that a program wrote.
 pub fn result(folder: &Path, name: &str) -> Response {
     if !is_result(name) {
         return nothing(name).into_response();

@@ -6,11 +6,9 @@ use axum::response::{IntoResponse, Response};
 use common::Error;
 use serde_json::Value;
 
-/// What a handler returns.
 pub type JsonResponse = Result<Json<Value>, Refusal>;
 
 /// An error as the page gets it: a status, and a cause, evidence and fix in JSON.
-#[derive(Debug)]
 pub struct Refusal(pub StatusCode, pub Error);
 
 impl IntoResponse for Refusal {
@@ -28,7 +26,6 @@ impl From<Error> for Refusal {
 
 /// `result.status(NOT_FOUND)`: the error, with this status.
 pub trait WithStatus<T> {
-    /// Turns the error into a refusal.
     fn status(self, status: StatusCode) -> Result<T, Refusal>;
 }
 

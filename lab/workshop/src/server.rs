@@ -1,6 +1,5 @@
 //! The addresses that the server answers. The page's side of the same is in `page/api.ts`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +12,16 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, delete, get, post, put};
+use axum::routing::{MethodRouter, any, delete, get, post, put};
 use common::{Error, OrCause};
-use machine::workbook::copies::Change;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::MissedTickBehavior;
 use wire::mystery;
 use wire::play::Move;
 
+use crate::Args;
 use crate::actions::{Action, Actions, What};
 use crate::app::App;
 use crate::archive::{self, LARGEST_ARCHIVE};
@@ -30,7 +29,6 @@ use crate::asking::Given;
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
 use crate::compile::Background;
-use crate::kernels::Kernels;
 use crate::mysteries::{self, Mysteries};
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
@@ -39,51 +37,39 @@ use crate::testing::{self, Taken};
 
 /// How often a page hears that the server is alive.
 const BEAT: Duration = Duration::from_secs(2);
-/// How long the arguments of a program may be.
 const LONGEST_ARGUMENTS: usize = 1000;
 
 /// Everything that a request may need.
-#[derive(Debug)]
 pub struct Workshop {
+    pub args: Args,
     app: App,
-    driver: PathBuf,
-    book: PathBuf,
     auth: Arc<Auth>,
     backup: Option<Arc<WorkBackup>>,
-    /// What else can be booted.
-    pub kernels: Kernels,
-    /// What runs.
+    /// Asks the server to end, because another kernel boots next.
+    pub leaves: Notify,
     pub terminals: Terminals,
     actions: Actions,
     background: Background,
     mysteries: Mysteries,
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<()>,
     saved: broadcast::Sender<Value>,
 }
 
 type Shared = State<Arc<Workshop>>;
+type Name = Path<String>;
 
 impl Workshop {
-    /// For this course, with this driver and this book.
-    pub fn new(
-        app: App,
-        driver: PathBuf,
-        book: PathBuf,
-        auth: Auth,
-        backup: Option<Arc<WorkBackup>>,
-        kernels: Kernels,
-    ) -> Self {
-        let changed = watch::channel(0).0;
-        let waits_for = app.is_in_guest().then(|| driver.clone());
+    pub fn new(args: Args, app: App, auth: Auth, backup: Option<Arc<WorkBackup>>) -> Self {
+        let changed = watch::channel(()).0;
+        let waits_for = app.workbook.is_in_guest().then(|| args.driver.clone());
         Self {
-            mysteries: Mysteries::new(app.workbook().clone(), changed.clone()),
+            mysteries: Mysteries::new(app.workbook.clone(), changed.clone()),
+            args,
             app,
             background: Background::new(waits_for),
-            driver,
-            book,
             auth: Arc::new(auth),
             backup,
-            kernels,
+            leaves: Notify::new(),
             terminals: Terminals::new(changed.clone()),
             actions: Actions::new(changed.clone()),
             changed,
@@ -100,13 +86,13 @@ impl Workshop {
             "mysteries": mysteries,
             "mystery": mystery,
             "questions": self.app.asking.state()?,
-            "tests": testing::state(self.app.workbook()),
+            "tests": testing::state(&self.app.workbook),
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
             "folder": self.auth.folder,
             "guest": self.backup.is_some(),
-            "kernel": self.kernels.here,
-            "kernels": self.kernels.all,
+            "kernel": self.args.kernel,
+            "kernels": self.args.kernels,
             "results": self.app.results(),
             "results_key": self.auth.results,
             // Why the host does not keep the work, if it should.
@@ -120,22 +106,18 @@ impl Workshop {
     }
 
     /// The driver's command with these arguments.
-    fn command(&self, arguments: Vec<String>) -> Result<Command, Refusal> {
-        let folder = self.app.mine().to_owned();
+    fn command(&self, arguments: impl IntoIterator<Item = String>) -> Result<Command, Refusal> {
+        let folder = self.app.workbook.mine.clone();
         std::fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+        let arguments: Vec<_> = arguments.into_iter().collect();
         let words = ["cargo", "lab"].into_iter().chain(arguments.iter().map(String::as_str));
         let shown = shlex::try_join(words).or_cause("an argument has a zero byte")?;
-        let argv =
-            [self.driver.clone().into_os_string()].into_iter().chain(arguments.into_iter().map(Into::into));
-        Ok(Command { argv: argv.collect(), folder, shown: Some(shown) })
-    }
-
-    fn change(&self) {
-        self.changed.send_modify(|count| *count += 1);
+        let driver = self.args.driver.clone().into_os_string();
+        let argv = [driver].into_iter().chain(arguments.into_iter().map(Into::into)).collect();
+        Ok(Command { argv, folder, shown: Some(shown) })
     }
 }
 
-/// All addresses.
 pub fn router(workshop: Arc<Workshop>) -> Router {
     Router::new()
         .route("/", get(|| async { pages::page("") }))
@@ -147,11 +129,11 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/kernel/helpers", get(helpers))
         .route("/api/kernel/types/{name}", get(layout))
         .route("/api/kernel/functions", get(functions))
-        .route("/api/programs/{name}/files", get(program_files))
-        .route("/api/programs/{name}/diff", get(program_diff))
-        .route("/api/works/{name}/files", get(files))
+        .route("/api/programs/{name}/files", about(App::files_of))
+        .route("/api/programs/{name}/diff", about(App::change_of))
+        .route("/api/works/{name}/files", about(App::files))
+        .route("/api/works/{name}/diff", about(App::change))
         .route("/api/works/{name}/file", put(save))
-        .route("/api/works/{name}/diff", get(diff))
         .route("/api/works/{name}/solution", get(solution))
         .route("/api/works/{name}/start", post(start))
         .route("/api/works/{name}/hint", post(hint))
@@ -176,18 +158,39 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .with_state(workshop)
 }
 
-/// Changes the learner's work, and waits until it is stored.
+/// What an address asks for after its path.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    again: bool,
+    /// A solution even if the check has not passed.
+    peek: bool,
+    /// A comparison with the working copy, not with the starting point.
+    mine: bool,
+    /// To upload even if other text is lost.
+    replace: bool,
+    /// A file of a working copy.
+    path: String,
+    /// Functions whose names begin so.
+    begin: String,
+    /// What the page wants to see in our proof.
+    nonce: String,
+}
+
+/// Changes the learner's work, waits until it is stored, and lets all pages know.
 async fn changing<T: Send + 'static>(
     workshop: &Arc<Workshop>,
     act: impl FnOnce(&Workshop) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let shared = workshop.clone();
-    blocking(move || {
+    let done = blocking(move || {
         let done = act(&shared)?;
         shared.store()?;
         Ok(done)
-    })
-    .await
+    });
+    let done = done.await;
+    workshop.changed.send_replace(());
+    done
 }
 
 /// Does work that waits for a disk, without holding up the terminals.
@@ -202,7 +205,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 async fn book(State(workshop): Shared, Path(path): Path<String>) -> Result<Response, Refusal> {
-    blocking(move || Ok(pages::book(&workshop.book, &path))).await
+    blocking(move || Ok(pages::book(&workshop.args.book, &path))).await
 }
 
 async fn result(
@@ -215,7 +218,7 @@ async fn result(
         )
         .status(StatusCode::UNAUTHORIZED);
     }
-    blocking(move || Ok(pages::result(workshop.app.mine(), &name))).await
+    blocking(move || Ok(pages::result(&workshop.app.workbook.mine, &name))).await
 }
 
 async fn state(State(workshop): Shared) -> JsonResponse {
@@ -230,81 +233,35 @@ async fn layout(State(workshop): Shared, Path(name): Path<String>) -> JsonRespon
     Ok(Json(workshop.app.words.ask(move |kernel| json!({ "type": kernel.layout(&name) })).await?))
 }
 
-#[derive(Deserialize)]
-struct Begin {
-    begin: String,
-}
-
-async fn functions(State(workshop): Shared, Query(Begin { begin }): Query<Begin>) -> JsonResponse {
+async fn functions(State(workshop): Shared, Query(Asked { begin, .. }): Query<Asked>) -> JsonResponse {
     Ok(Json(workshop.app.words.ask(move |kernel| json!({ "functions": kernel.functions(&begin) })).await?))
 }
 
-async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
-    Ok(Json(json!({ "files": workshop.app.files_of(&name)? })))
+/// What there is of a program or of an exercise of this name.
+fn about(find: fn(&App, &str) -> Result<Value, Refusal>) -> MethodRouter<Arc<Workshop>> {
+    get(async move |State(workshop): Shared, Path(name): Name| find(&workshop.app, &name).map(Json))
 }
 
-async fn files(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
-    Ok(Json(json!({ "files": workshop.app.files(&name)? })))
+async fn solution(State(workshop): Shared, Path(name): Name, Query(asked): Query<Asked>) -> JsonResponse {
+    workshop.app.solution(&name, asked.peek, asked.mine).map(Json)
 }
 
-fn changes((head, files): (String, Vec<Change>)) -> JsonResponse {
-    Ok(Json(json!({ "head": head, "files": files })))
-}
-
-async fn program_diff(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
-    changes(workshop.app.change_of(&name)?)
-}
-
-async fn diff(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
-    changes(workshop.app.change(&name)?)
-}
-
-#[derive(Deserialize)]
-struct Comparison {
-    /// Show it even if the check has not passed.
-    #[serde(default)]
-    peek: bool,
-    /// Compare with the working copy, not with the starting point.
-    #[serde(default)]
-    mine: bool,
-}
-
-async fn solution(
-    State(workshop): Shared,
-    Path(name): Path<String>,
-    Query(Comparison { peek, mine }): Query<Comparison>,
-) -> JsonResponse {
-    changes(workshop.app.solution(&name, peek, mine)?)
-}
-
-#[derive(Deserialize)]
-struct Again {
-    #[serde(default)]
-    again: bool,
-}
-
-async fn start(
-    State(workshop): Shared,
-    Path(name): Path<String>,
-    Query(Again { again }): Query<Again>,
-) -> JsonResponse {
-    let text = changing(&workshop, move |shared| shared.app.start(&name, again)).await?;
-    workshop.change();
-
+async fn start(State(workshop): Shared, Path(name): Name, Query(asked): Query<Asked>) -> JsonResponse {
+    let text = changing(&workshop, move |shared| shared.app.start(&name, asked.again)).await?;
     Ok(Json(json!({ "text": text })))
 }
 
-async fn hint(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+async fn hint(State(workshop): Shared, Path(name): Name) -> JsonResponse {
     // We don't wait until the count is stored: `WorkBackup::watch` does that, and a hint helps even if the host's disk is full.
     let shared = workshop.clone();
     let hint = blocking(move || shared.app.hint(&name)).await?;
-    workshop.change();
+    workshop.changed.send_replace(());
     Ok(Json(hint))
 }
 
-async fn compile(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+async fn compile(State(workshop): Shared, Path(name): Name) -> JsonResponse {
     workshop.app.files(&name)?;
-    let command = workshop.command(["exercise", "compile", &name].map(str::to_owned).to_vec())?;
+    let command = workshop.command(["exercise", "compile", &name].map(str::to_owned))?;
     // Nothing, if something newer has ended it.
     let compiled = workshop.background.compile(command).await.transpose()?;
     Ok(Json(json!({ "compiled": compiled })))
@@ -322,41 +279,29 @@ async fn answered(
 ) -> JsonResponse {
     let id = format!("{program}/{question}");
     changing(&workshop, move |shared| shared.app.asking.remember(&id, tries)).await?;
-    workshop.change();
     Ok(Json(json!({})))
 }
 
-async fn test_questions(State(workshop): Shared, Path(when): Path<String>) -> JsonResponse {
-    Ok(Json(testing::questions(workshop.app.workbook(), &when)?))
+async fn test_questions(State(workshop): Shared, Path(when): Name) -> JsonResponse {
+    Ok(Json(testing::questions(&workshop.app.workbook, &when)?))
 }
 
-async fn test_taken(
-    State(workshop): Shared,
-    Path(when): Path<String>,
-    Json(taken): Json<Taken>,
-) -> JsonResponse {
-    let keep = move |shared: &Workshop| testing::keep(shared.app.workbook(), &when, &taken);
-    let said = changing(&workshop, keep).await?;
-    workshop.change();
-    Ok(Json(json!({ "said": said })))
+async fn test_taken(State(workshop): Shared, Path(when): Name, Json(taken): Json<Taken>) -> JsonResponse {
+    let keep = move |shared: &Workshop| testing::keep(&shared.app.workbook, &when, &taken);
+    Ok(Json(json!({ "said": changing(&workshop, keep).await? })))
 }
 
 async fn test_export(State(workshop): Shared) -> Result<Response, Refusal> {
-    let (name, text) = testing::export(workshop.app.workbook())?;
+    let (name, text) = testing::export(&workshop.app.workbook)?;
     let attachment = format!("attachment; filename=\"{name}\"");
     Ok(([(CONTENT_TYPE, "text/tab-separated-values".to_owned()), (CONTENT_DISPOSITION, attachment)], text)
         .into_response())
 }
 
-#[derive(Deserialize)]
-struct Where {
-    path: String,
-}
-
 async fn save(
     State(workshop): Shared,
-    Path(name): Path<String>,
-    Query(Where { path }): Query<Where>,
+    Path(name): Name,
+    Query(Asked { path, .. }): Query<Asked>,
     headers: HeaderMap,
     text: String,
 ) -> Result<Response, Refusal> {
@@ -370,17 +315,7 @@ async fn save(
             let _ = workshop.saved.send(event);
             Ok(Json(json!({ "version": version })).into_response())
         }
-        Err((file, was_saved)) => {
-            let error = Error::new(format!("{path} has changed since you opened it"))
-                .evidence("another tab or editor saved it")
-                .fix("choose which text to keep");
-            let mut body = json!(error);
-            body["was_saved"] = json!(was_saved);
-            if let (Value::Object(body), Value::Object(file)) = (&mut body, json!(file)) {
-                body.extend(file);
-            }
-            Ok((StatusCode::CONFLICT, Json(body)).into_response())
-        }
+        Err(conflict) => Ok((StatusCode::CONFLICT, Json(conflict)).into_response()),
     }
 }
 
@@ -415,7 +350,7 @@ async fn run(
     })?;
     let mine_flag = mine.then(|| "--mine".to_owned());
     let command = ["run".to_owned()].into_iter().chain(mine_flag).chain([name.clone()]).chain(words);
-    let command = workshop.command(command.collect())?;
+    let command = workshop.command(command)?;
     workshop.background.cancel();
     let prediction = prediction.map(|given| workshop.app.asking.predict(&given)).transpose()?;
     let predicted = prediction.as_ref().map(|prediction| prediction.outcome.clone());
@@ -424,23 +359,13 @@ async fn run(
     if let Some(outcome) = predicted {
         // If it can't be stored, the learner is asked again another time.
         let _ = changing(&workshop, move |shared| shared.app.asking.predicted(&outcome)).await;
-        workshop.change();
     }
     Ok(Json(action))
 }
 
-#[derive(Deserialize)]
-struct Check {
-    name: String,
-}
-
-async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Result<Json<Action>, Refusal> {
+async fn check(State(workshop): Shared, Json(Run { name, .. }): Json<Run>) -> Result<Json<Action>, Refusal> {
     workshop.app.files(&name)?;
-    let (part, exercise) = match workshop.app.case(&name) {
-        Some(case) => ("clinic", case.number()),
-        None => ("exercise", &*name),
-    };
-    let command = workshop.command([part, "check", exercise].map(str::to_owned).to_vec())?;
+    let command = workshop.command(workshop.app.work(&name)?.check())?;
     workshop.background.cancel();
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command, None).await?))
 }
@@ -450,16 +375,24 @@ struct Boot {
     kernel: String,
 }
 
-/// The server ends, so the page may not get the answer.
+/// Another kernel without leaving. The server can only end, and tell the launcher which kernel is next. That boots it with the
+/// same port and the same work, so the page finds the workshop again. It may not get this answer.
 async fn boot(State(workshop): Shared, Json(Boot { kernel }): Json<Boot>) -> JsonResponse {
-    workshop.kernels.find(&kernel)?;
+    let Args { kernels, announce, .. } = &workshop.args;
+    let (Some(launcher), true) = (announce, kernels.contains(&kernel)) else {
+        let known = if kernels.is_empty() { "none".to_owned() } else { kernels.join(", ") };
+        let error = Error::new(format!("the workshop can't boot Linux {kernel}"));
+        return Err(error.evidence(format!("the kernels to choose from: {known}")))
+            .status(StatusCode::NOT_FOUND);
+    };
     changing(&workshop, |_| Ok(())).await?;
-    workshop.kernels.boot(&kernel)?;
+    crate::report(launcher, &format!("next {kernel}"))?;
+    workshop.leaves.notify_one();
     Ok(Json(json!({})))
 }
 
 async fn shell(State(workshop): Shared) -> JsonResponse {
-    Ok(Json(workshop.terminals.shell(workshop.app.root().to_owned()).await?))
+    Ok(Json(workshop.terminals.shell(workshop.app.workbook.root.clone()).await?))
 }
 
 #[derive(Deserialize)]
@@ -469,7 +402,7 @@ struct Seed {
 
 async fn start_mystery(
     State(workshop): Shared,
-    Path(number): Path<String>,
+    Path(number): Name,
     Json(Seed { seed }): Json<Seed>,
 ) -> Result<Json<Action>, Refusal> {
     let case = mystery::find(&number).status(StatusCode::NOT_FOUND)?;
@@ -488,7 +421,6 @@ async fn play(State(workshop): Shared, Json(step): Json<Move>) -> JsonResponse {
     let said = blocking(move || shared.mysteries.play(&step)).await?;
     // Its notes, and whether it is solved, are written with the state.
     let (_, mystery) = changing(&workshop, |shared| Ok(shared.mysteries.state()?)).await?;
-    workshop.change();
     Ok(Json(json!({ "said": said, "mystery": mystery })))
 }
 
@@ -519,15 +451,9 @@ async fn terminal(
     Ok(upgrade.on_upgrade(move |socket| async move { terminal.connect(socket).await }))
 }
 
-#[derive(Deserialize)]
-struct Hello {
-    /// What the page wants to see in our proof.
-    nonce: String,
-}
-
 async fn events(
     State(workshop): Shared,
-    Query(Hello { nonce }): Query<Hello>,
+    Query(Asked { nonce, .. }): Query<Asked>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let upgrade = upgrade.max_message_size(1024).protocols([auth::PROTOCOL]);
@@ -574,7 +500,6 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
     }
 }
 
-/// The event that shows a page an error.
 fn problem(error: &Error) -> Value {
     let mut event = json!(error);
     event["kind"] = json!("problem");
@@ -599,19 +524,7 @@ async fn download(State(workshop): Shared) -> Result<Response, Refusal> {
     Ok(([(CONTENT_TYPE, "application/zip"), (CONTENT_DISPOSITION, name)], zip).into_response())
 }
 
-#[derive(Deserialize)]
-struct Replace {
-    #[serde(default)]
-    replace: bool,
-}
-
-async fn upload(
-    State(workshop): Shared,
-    Query(Replace { replace }): Query<Replace>,
-    bytes: Bytes,
-) -> JsonResponse {
-    let restored = changing(&workshop, move |shared| archive::restore(&shared.app, &bytes, replace)).await?;
-    workshop.change();
-
-    Ok(Json(json!({ "restored": restored })))
+async fn upload(State(workshop): Shared, Query(asked): Query<Asked>, bytes: Bytes) -> JsonResponse {
+    let restore = move |shared: &Workshop| archive::restore(&shared.app, &bytes, asked.replace);
+    Ok(Json(json!({ "restored": changing(&workshop, restore).await? })))
 }

@@ -45,43 +45,27 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long output may take from a program that has ended, if another one keeps its pseudo-terminal open.
 const REST: Duration = Duration::from_secs(1);
 
-/// A program to run.
-#[derive(Debug)]
 pub struct Command {
-    /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// Its working folder.
     pub folder: PathBuf,
     /// What to print first: the command as a person would type it.
     pub shown: Option<String>,
 }
 
-/// Gets what a program prints, and its exit status.
-pub trait Watcher: Send + 'static {
-    /// Some output.
-    fn output(&mut self, bytes: &[u8]);
-    /// The end, and the exit status.
-    fn end(&mut self, status: i32);
+/// What somebody who watches a program gets: some of its output, or in the end its exit status.
+pub enum Event<'a> {
+    Output(&'a [u8]),
+    End(i32),
 }
 
-/// Watches nothing, for a shell.
-impl Watcher for () {
-    fn output(&mut self, _: &[u8]) {}
-    fn end(&mut self, _: i32) {}
-}
-
-/// All terminals.
-#[derive(Debug)]
 pub struct Terminals {
     all: Mutex<BTreeMap<u32, Arc<Terminal>>>,
     /// The number of the newest one. A page may still be connected to an older one, so no number comes back.
     newest: AtomicU32,
     /// Increases whenever one comes, goes or ends.
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<()>,
 }
 
-/// One terminal.
-#[derive(Debug)]
 pub struct Terminal {
     id: u32,
     title: String,
@@ -90,12 +74,10 @@ pub struct Terminal {
     size: Mutex<Size>,
     /// Who may end its program and start another one.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Whether a program runs.
     runs: watch::Sender<bool>,
 }
 
 /// What was printed, and who gets what comes next.
-#[derive(Debug)]
 struct Output {
     kept: Vec<u8>,
     sender: broadcast::Sender<Bytes>,
@@ -109,7 +91,6 @@ struct Program {
 }
 
 /// What the browser sends: keys, or the new size of its window.
-#[derive(Debug)]
 enum Input {
     Keys(Bytes),
     Resize(Size),
@@ -127,17 +108,14 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Terminals {
-    /// None yet.
-    pub fn new(changed: watch::Sender<u64>) -> Self {
+    pub fn new(changed: watch::Sender<()>) -> Self {
         Self { all: Mutex::default(), newest: AtomicU32::new(0), changed }
     }
 
-    /// All of them, as the page gets them.
     pub fn list(&self) -> Vec<Value> {
         lock(&self.all).values().map(|terminal| terminal.describe()).collect()
     }
 
-    /// The one with this number.
     pub fn get(&self, id: u32) -> Result<Arc<Terminal>, Refusal> {
         let found = lock(&self.all).get(&id).cloned();
         found.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, Error::new(format!("there is no terminal {id}"))))
@@ -186,7 +164,6 @@ impl Terminals {
         Ok(terminal)
     }
 
-    /// A new shell.
     pub async fn shell(&self, folder: PathBuf) -> Result<Value, Refusal> {
         let title = {
             let all = lock(&self.all);
@@ -195,7 +172,7 @@ impl Terminals {
         };
         let (terminal, _turn) = self.take(&title).await?;
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        self.start(&terminal, Command { argv: vec![shell], folder, shown: None }, ())?;
+        self.start(&terminal, Command { argv: vec![shell], folder, shown: None }, |_| ())?;
         Ok(terminal.describe())
     }
 
@@ -204,7 +181,7 @@ impl Terminals {
         &self,
         terminal: &Arc<Terminal>,
         command: Command,
-        watcher: impl Watcher,
+        watch: impl FnMut(Event<'_>) + Send + 'static,
     ) -> Result<(), Refusal> {
         let [name, args @ ..] = &command.argv[..] else {
             return Err(Error::new("there is no program to start").into());
@@ -227,9 +204,9 @@ impl Terminals {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
         *lock(&terminal.program) = Program { pid, status: None, keys: Some(keys) };
         terminal.runs.send_replace(true);
-        self.change();
+        self.changed.send_replace(());
         let writes = tokio::spawn(write(writer, path, input));
-        let reads = read(reader, child, terminal.clone(), watcher, self.changed.clone());
+        let reads = read(reader, child, terminal.clone(), watch, self.changed.clone());
         tokio::spawn(async move {
             reads.await;
             // Nobody takes what is left.
@@ -238,17 +215,15 @@ impl Terminals {
         Ok(())
     }
 
-    /// Ends a terminal's program, and removes the terminal.
     pub async fn remove(&self, id: u32) -> Result<(), Refusal> {
         let terminal = self.get(id)?;
         let _turn = terminal.turn.lock().await;
         terminal.end(Signal::SIGHUP).await;
         lock(&self.all).remove(&id);
-        self.change();
+        self.changed.send_replace(());
         Ok(())
     }
 
-    /// Ends all programs.
     pub async fn end_all(&self) {
         let all: Vec<_> = lock(&self.all).values().cloned().collect();
         // All get the signal before we wait for the first.
@@ -260,14 +235,9 @@ impl Terminals {
             let _ = end.await;
         }
     }
-
-    fn change(&self) {
-        self.changed.send_modify(|count| *count += 1);
-    }
 }
 
 impl Terminal {
-    /// Its number.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -277,7 +247,6 @@ impl Terminal {
         json!({ "id": self.id, "title": self.title, "running": *self.runs.borrow(), "status": status })
     }
 
-    /// Sends the program what Ctrl-C sends.
     pub fn interrupt(&self) {
         self.signal(Signal::SIGINT);
     }
@@ -450,8 +419,8 @@ async fn read(
     mut pty: OwnedReadPty,
     mut child: Child,
     terminal: Arc<Terminal>,
-    mut watcher: impl Watcher,
-    changed: watch::Sender<u64>,
+    mut watch: impl FnMut(Event<'_>),
+    changed: watch::Sender<()>,
 ) {
     let mut buffer = vec![0; 16 << 10];
     let ended = loop {
@@ -460,7 +429,7 @@ async fn read(
             // On Linux, the end is an error: nobody has the other side of the pseudo-terminal open any more.
             read = pty.read(&mut buffer) => match read {
                 Ok(length) if length > 0 => {
-                    watcher.output(&buffer[..length]);
+                    watch(Event::Output(&buffer[..length]));
                     terminal.print(Bytes::copy_from_slice(&buffer[..length]));
                 }
                 _ => break child.wait().await,
@@ -473,13 +442,13 @@ async fn read(
     while let Ok(Ok(length)) = tokio::time::timeout(REST, pty.read(&mut buffer)).await
         && length > 0
     {
-        watcher.output(&buffer[..length]);
+        watch(Event::Output(&buffer[..length]));
         terminal.print(Bytes::copy_from_slice(&buffer[..length]));
     }
     let status =
         ended.ok().and_then(|status| status.code().or_else(|| Some(128 + status.signal()?))).unwrap_or(-1);
     *lock(&terminal.program) = Program { pid: None, status: Some(status), keys: None };
-    watcher.end(status);
+    watch(Event::End(status));
     terminal.runs.send_replace(false);
-    changed.send_modify(|count| *count += 1);
+    changed.send_replace(());
 }

@@ -15,8 +15,6 @@ use crate::response::Refusal;
 
 type Question = Box<dyn FnOnce(&Result<Dictionary>) + Send>;
 
-/// Answers questions about the kernel.
-#[derive(Debug)]
 pub struct Words {
     questions: Sender<Question>,
 }
@@ -42,7 +40,6 @@ impl Words {
         Self { questions }
     }
 
-    /// The answer to a question.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Dictionary) -> T + Send + 'static,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// All programs that the launcher calls. A plain laptop has no more.
@@ -61,8 +61,9 @@ impl Fake {
         }
         fake.memory(4000);
         fake.pretend("Linux", "x86_64");
-        fake.emulator("qemu-system-x86_64", "7.2.22", guest);
-        fake.emulator("qemu-system-aarch64", "7.2.22", guest);
+        for name in ["qemu-system-x86_64", "qemu-system-aarch64"] {
+            fake.emulator(name, "7.2.22", guest);
+        }
         fake.sum_up();
         fake
     }
@@ -130,13 +131,14 @@ impl Fake {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// The launcher.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.other_command(self.at("kit stick/lab"));
         command.args(arguments).current_dir("/");
         command
     }
 
-    /// A second caller of the launcher, on the same machine.
+    /// Another program, such as a shell that starts the launcher.
     pub fn other_command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -152,7 +154,12 @@ impl Fake {
     }
 
     pub fn finish(&self, command: &mut Command) -> String {
-        let output = command.output().unwrap();
+        self.printed(command.spawn().unwrap())
+    }
+
+    /// Waits for the end; returns what was printed, and the status.
+    pub fn printed(&self, launcher: Child) -> String {
+        let output = launcher.wait_with_output().unwrap();
         let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
         // No file may remain.
         assert_eq!(fs::read_dir(self.at("tmp")).unwrap().count(), 0, "{stderr}");
@@ -168,6 +175,17 @@ impl Fake {
     pub fn plain(&self, text: &str) -> String {
         text.replace(&self.folder.path().display().to_string(), "[folder]")
     }
+}
+
+/// Checks that all of these words are in a text, and a status at its end.
+#[track_caller]
+pub fn has(text: &str, words: &[&str]) {
+    let has = |words: &str| match words.starts_with("--- status ") {
+        true => text.ends_with(words),
+        false => text.contains(words),
+    };
+    let lacks: Vec<_> = words.iter().filter(|words| !has(words)).collect();
+    assert!(lacks.is_empty(), "{lacks:?} is not in {text}");
 }
 
 /// Waits until something is true. The limit only exists so that an event that never happens gets reported.

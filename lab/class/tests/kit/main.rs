@@ -1,64 +1,23 @@
-//! The room kit. These tests run its launcher with a fake emulator that only records how it was called. With
-//! `LAB_SOAK=1`, they also test whole kits, see [`whole`].
+//! The room kit's launcher, with a fake emulator that only records how it was called. `whole.rs` tests whole kits.
 
 mod fake;
 mod same;
-mod whole;
 mod workshop;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
-use fake::{Fake, GUEST, within};
-use libtest_mimic::{Arguments, Failed, Trial};
 use machine::image;
 use machine::workbook::Workbook;
 use nix::pty::openpty;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::termios;
 use nix::unistd::Pid;
-use same::both_start_the_same_machine;
 
-fn main() -> ExitCode {
-    let trial = |(name, test): &(&str, fn())| {
-        let test = *test;
-        Trial::test(*name, move || {
-            test();
-            Ok::<_, Failed>(())
-        })
-    };
-    let mut trials: Vec<_> = QUICK.iter().chain(workshop::QUICK).map(trial).collect();
-    if std::env::var_os("LAB_SOAK").is_some() {
-        trials.extend(whole::LONG.iter().map(trial));
-    }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-/// Makes tests from functions, and names them after the functions.
-#[macro_export]
-macro_rules! tests {
-    ($($test:path),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
-}
-
-const QUICK: &[(&str, fn())] = tests![
-    shellcheck_finds_no_fault_in_the_scripts,
-    the_emulator_is_called_as_it_should_be,
-    the_launcher_works_wherever_it_is_called,
-    the_terminal_is_as_it_was,
-    the_processor_helps_only_a_guest_of_its_kind,
-    an_old_emulator_gets_a_plain_processor_or_is_refused,
-    a_file_that_is_not_as_it_was_made_is_refused,
-    what_a_machine_lacks_is_reported,
-    a_machine_that_fails_is_reported,
-    what_does_not_exist_is_an_error,
-    both_start_the_same_machine,
-    the_same_content_gives_the_same_image,
-    a_kit_is_verified_by_its_own_launcher,
-    a_kit_that_is_not_finished_is_cleared_away,
-];
+use crate::fake::{Fake, GUEST, has, within};
 
 /// A text in which each number is `#`, because this machine's numbers have any number of digits.
 fn numbers(text: &str) -> String {
@@ -69,6 +28,7 @@ fn numbers(text: &str) -> String {
     text
 }
 
+#[test]
 fn shellcheck_finds_no_fault_in_the_scripts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let scripts = ["kit/lab", "kit/keep", "../setup"].map(|script| root.join(script));
@@ -77,21 +37,19 @@ fn shellcheck_finds_no_fault_in_the_scripts() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+#[test]
 fn the_emulator_is_called_as_it_should_be() {
     for (name, arguments) in
         [("called", &["shell"][..]), ("called_arm64", &["--arch", "arm64", "--kernel=6.12", "demo"])]
     {
         let fake = Fake::new(GUEST);
-        let text = fake.run(arguments);
-        assert!(
-            text.starts_with("out\n--- stderr\nBooting Linux 6.12 for ") && text.ends_with("status 3"),
-            "{text}"
-        );
+        has(&fake.run(arguments), &["out\n--- stderr\nBooting Linux 6.12 for ", "--- status 3"]);
         insta::assert_snapshot!(name, fake.calls().replace(|c: char| !c.is_ascii(), ""));
     }
 }
 
 /// bash is `/bin/sh` on Fedora, Arch and macOS. Somebody has set CDPATH, or uses another language.
+#[test]
 fn the_launcher_works_wherever_it_is_called() {
     let fake = Fake::new(GUEST);
     let df = "case ${LC_ALL-$LANG} in\n\
@@ -108,6 +66,7 @@ fn the_launcher_works_wherever_it_is_called() {
 }
 
 /// QEMU may be killed before it gives the terminal back.
+#[test]
 fn the_terminal_is_as_it_was() {
     let fake = Fake::new("stty raw rows 33 cols 111; kill -9 $$");
     let pty = openpty(None, None).unwrap();
@@ -117,51 +76,47 @@ fn the_terminal_is_as_it_was() {
     let mut command = fake.command(&["shell"]);
     let output = command.stdin(Stdio::from(pty.slave.try_clone().unwrap())).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(fake.calls().contains(" -- xterm 33 111 sh\n"), "{}", fake.calls());
+    has(&fake.calls(), &[" -- xterm 33 111 sh\n"]);
     assert!(termios::tcgetattr(&pty.slave).unwrap() == before);
 }
 
+#[test]
 fn the_processor_helps_only_a_guest_of_its_kind() {
-    for (system, processor, arch, accel) in [
-        ("Linux", "x86_64", "x86_64", "kvm"),
-        ("Linux", "aarch64", "arm64", "kvm"),
-        ("Darwin", "arm64", "arm64", "hvf"),
-        ("Darwin", "x86_64", "x86_64", "hvf"),
+    for (system, processor, arch, other, accel, cpu) in [
+        ("Linux", "x86_64", "x86_64", "arm64", "kvm", "max,-erms,-fsrm"),
+        ("Linux", "aarch64", "arm64", "x86_64", "kvm", "max"),
+        ("Darwin", "arm64", "arm64", "x86_64", "hvf", "max"),
+        ("Darwin", "x86_64", "x86_64", "arm64", "hvf", "max,-erms,-fsrm"),
     ] {
         let fake = Fake::new(GUEST);
         fake.pretend(system, processor);
         fs::write(fake.at("kvm"), "").unwrap();
-        assert!(fake.run(&["demo"]).ends_with("--- status 3"));
-        let called = fake.calls();
-        let cpu = if arch == "arm64" { "max" } else { "max,-erms,-fsrm" };
+        has(&fake.run(&["demo"]), &["--- status 3"]);
         let words = format!("\n-accel\n{accel}\n-accel\ntcg,thread=single\n-cpu\n{cpu}\n");
-        assert!(called.contains(&format!("/{arch}/vmlinuz-6.12\n")) && called.contains(&words), "{called}");
-        let other = if arch == "arm64" { "x86_64" } else { "arm64" };
+        has(&fake.calls(), &[&words, &format!("/{arch}/vmlinuz-6.12\n")]);
         fake.run(&["--arch", other, "demo"]);
         fake.run(&["--emulate", "demo"]);
         assert_eq!(fake.calls().matches(&format!("\n{accel}\n")).count(), 1, "{}", fake.calls());
     }
 }
 
+#[test]
 fn an_old_emulator_gets_a_plain_processor_or_is_refused() {
     let fake = Fake::new(GUEST);
     for (version, cpu) in [("5.2.0", "qemu64"), ("6.2.0", "qemu64"), ("7.2.22", "max"), ("10.0.2", "max")] {
         fake.emulator("qemu-system-x86_64", version, GUEST);
         fake.run(&["demo"]);
-        assert!(fake.calls().contains(&format!("-cpu\n{cpu},-erms,-fsrm\n")), "{version}");
+        has(&fake.calls(), &[&format!("-cpu\n{cpu},-erms,-fsrm\n")]);
         fs::remove_file(fake.at("calls")).unwrap();
     }
     fake.emulator("qemu-system-x86_64", "4.2.1", GUEST);
-    let text = fake.run(&["demo"]);
-    assert!(text.contains("this QEMU is too old") && text.contains("is 4.2; the kit needs 5.2"), "{text}");
-    fake.program(
-        "qemu-system-x86_64",
-        "echo 'error while loading shared libraries: libfoo.so' >&2; exit 127",
-    );
-    let text = fake.run(&["demo"]);
-    assert!(text.contains("QEMU does not run") && text.contains("libfoo.so"), "{text}");
+    has(&fake.run(&["demo"]), &["this QEMU is too old", "is 4.2; the kit needs 5.2"]);
+    let broken = "echo 'error while loading shared libraries: libfoo.so' >&2; exit 127";
+    fake.program("qemu-system-x86_64", broken);
+    has(&fake.run(&["demo"]), &["QEMU does not run", "libfoo.so"]);
 }
 
+#[test]
 fn a_file_that_is_not_as_it_was_made_is_refused() {
     for file in ["x86_64/vmlinuz-6.12", "x86_64/initramfs", "x86_64/default", "keep"] {
         for damage in [Some("damage"), None] {
@@ -170,15 +125,12 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
             damage.map_or_else(|| fs::remove_file(&path), |text| fs::write(&path, text)).unwrap();
             if file.ends_with("vmlinuz-6.12") && damage.is_some() {
                 insta::assert_snapshot!("flipped", fake.run(&["demo"]));
-                assert!(
-                    fake.run(&["--kernel", "7.2", "demo"]).ends_with("status 3"),
-                    "another one can be used"
-                );
+                // Another one can be used.
+                has(&fake.run(&["--kernel", "7.2", "demo"]), &["--- status 3"]);
                 fs::remove_file(fake.at("calls")).unwrap();
             }
             for command in ["demo", "check"] {
-                let text = fake.run(&["--arch", "x86_64", command]);
-                assert!(text.ends_with("--- status 1") && text.contains("kit"), "{file} {text}");
+                has(&fake.run(&["--arch", "x86_64", command]), &["kit", "--- status 1"]);
             }
             assert_eq!(fake.calls(), "", "nothing was started");
         }
@@ -187,16 +139,14 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
     let fake = Fake::new(GUEST);
     let sums = fake.at("kit stick/SHA256SUMS");
     let whole = fs::read_to_string(&sums).unwrap();
-    let without = |file: &str| -> String {
-        whole.split_inclusive('\n').filter(|line| !line.ends_with(&format!("  {file}\n"))).collect()
-    };
-    for damaged in [without("x86_64/initramfs"), without("lab"), String::new()] {
+    for lost in ["  x86_64/initramfs\n", "  lab\n", ""] {
+        let damaged: String = whole.split_inclusive('\n').filter(|line| !line.ends_with(lost)).collect();
         fs::write(&sums, damaged).unwrap();
-        let text = fake.run(&["check"]);
-        assert!(text.contains("the kit is damaged") && text.ends_with("--- status 1"), "{text}");
+        has(&fake.run(&["check"]), &["the kit is damaged", "--- status 1"]);
     }
 }
 
+#[test]
 fn what_a_machine_lacks_is_reported() {
     let fake = Fake::new("echo 'exit 0' >status");
     insta::assert_snapshot!("check", numbers(&fake.run(&["check"])));
@@ -211,29 +161,25 @@ fn what_a_machine_lacks_is_reported() {
     insta::assert_snapshot!("little_room", fake.run(&["demo"]));
     fs::remove_file(fake.at("bin/sha256sum")).unwrap();
     fake.program("df", "printf 'Filesystem\\nx - - - - /\\n'");
-    let text = fake.run(&["demo"]);
-    assert!(text.contains("Error: this machine has no program to check the kit with\n"), "{text}");
+    has(&fake.run(&["demo"]), &["Error: this machine has no program to check the kit with\n"]);
 }
 
+#[test]
 fn a_machine_that_fails_is_reported() {
     let fake = Fake::new("echo 'qemu: no such device' >&2; exit 1");
-    let text = fake.run(&["demo"]);
-    assert!(text.contains("qemu: no such device\nError: the machine ended before its program\n"), "{text}");
+    has(&fake.run(&["demo"]), &["qemu: no such device\nError: the machine ended before its program\n"]);
     let fake = Fake::new(&format!("case $* in *kvm*) exit 134 ;; esac\n{GUEST}"));
     fs::write(fake.at("kvm"), "").unwrap();
-    let text = fake.run(&["demo"]);
-    assert!(text.starts_with("out\n") && text.contains("kvm does not work on this laptop"), "{text}");
+    has(&fake.run(&["demo"]), &["out\n", "kvm does not work on this laptop"]);
     // KVM may hang, which a check reports.
     let fake = Fake::new("echo 'KVM internal error'; exec sleep 1000");
     fs::write(fake.at("kvm"), "").unwrap();
     let text = fake.finish(fake.command(&["check"]).env("LAB_BOOT_LIMIT", "2"));
-    assert!(
-        text.contains("the guest does not boot with kvm\n") && text.contains("--emulate check"),
-        "{text}"
-    );
-    assert!(text.contains("evidence: KVM internal error\n") && text.ends_with("--- status 1"), "{text}");
+    has(&text, &["the guest does not boot with kvm\n", "--emulate check", "evidence: KVM internal error\n"]);
+    has(&text, &["--- status 1"]);
 }
 
+#[test]
 fn what_does_not_exist_is_an_error() {
     let fake = Fake::new(GUEST);
     insta::assert_snapshot!("help", fake.run(&["--help"]));
@@ -247,12 +193,12 @@ fn what_does_not_exist_is_an_error() {
         (&["--port", "80x"], "--port needs a number"),
         (&["--port="], "--port needs a number"),
     ] {
-        let text = fake.run(arguments);
-        assert!(text.contains(words) && text.ends_with("--- status 1"), "{text}");
+        has(&fake.run(arguments), &[words, "--- status 1"]);
     }
     assert_eq!(fake.calls(), "", "no machine was started");
 }
 
+#[test]
 fn the_same_content_gives_the_same_image() {
     let workbook = Workbook::read().unwrap();
     let binaries = workbook.build().unwrap();
@@ -270,32 +216,37 @@ fn the_same_content_gives_the_same_image() {
 }
 
 /// This must also work from a stick that is mounted without execute permission.
-fn a_kit_is_verified_by_its_own_launcher() {
-    let all = "kernel 6.12 for x86_64, kernel 7.2 for x86_64, kernel 6.12 for arm64";
-    for (guest, verdict) in [("echo 'exit 0' >status", " ran on "), (GUEST, "failed: check for x86_64, ")] {
+#[test]
+fn each_kernel_of_a_kit_is_verified() {
+    let kernels = ", kernel 6.12 for arm64, check for x86_64, kernel 6.12 for x86_64, kernel 7.2 for x86_64;";
+    for (guest, words) in [
+        ("echo 'exit 0' >status", ["ran on it, for arm64, x86_64.\n", "--- status 0"]),
+        (GUEST, [kernels, "--- status 1"]),
+    ] {
         let fake = Fake::new(guest);
         fs::set_permissions(fake.at("kit stick/lab"), fs::Permissions::from_mode(0o644)).unwrap();
-        let mut verify = fake.other_command(env!("CARGO_BIN_EXE_class"));
-        verify.args(["bundle", "--verify"]).arg(fake.at("kit stick"));
-        let text = fake.finish(&mut verify);
-        assert!(text.contains(verdict) && fake.calls().matches(" guest demo\n").count() == 3, "{text}");
-        assert_eq!(text.ends_with("--- status 0"), guest != GUEST, "{text}");
-        assert!(text.replace("check for arm64, ", "").contains(all), "{text}");
+        let mut of_kit = fake.other_command("/bin/sh");
+        let mut of_clone = fake.other_command(env!("CARGO_BIN_EXE_class"));
+        of_kit.arg(fake.at("kit stick/lab")).arg("verify");
+        of_clone.args(["bundle", "--verify"]).arg(fake.at("kit stick"));
+        has(&fake.finish(&mut of_kit), &words);
+        has(&fake.finish(&mut of_clone), &words);
+        assert_eq!(fake.calls().matches(" guest demo\n").count(), 6, "{}", fake.calls());
     }
+    let fake = Fake::new(GUEST);
+    let text =
+        fake.finish(fake.other_command(env!("CARGO_BIN_EXE_class")).args(["bundle", "--verify", "bin"]));
+    has(&text, &["Error: bin is no kit\n", "--- status 1"]);
 }
 
+#[test]
 fn a_kit_that_is_not_finished_is_cleared_away() {
     let folder = tempfile::tempdir().unwrap();
-    let cargo = folder.path().join("cargo");
-    let compiles = folder.path().join("compiles");
+    let [cargo, compiles, stick] = ["cargo", "compiles", "stick"].map(|name| folder.path().join(name));
     let real = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let script = format!(
-        "#!/bin/sh\n[ $1 != build ] || {{ : >'{}'; exec sleep 100000; }}\nexec {real} \"$@\"\n",
-        compiles.display()
-    );
-    fs::write(&cargo, script).unwrap();
+    let waits = format!("[ $1 != build ] || {{ : >'{}'; exec sleep 100000; }}", compiles.display());
+    fs::write(&cargo, format!("#!/bin/sh\n{waits}\nexec {real} \"$@\"\n")).unwrap();
     fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
-    let stick = folder.path().join("stick");
     let mut bundle = Command::new(env!("CARGO_BIN_EXE_class"));
     bundle.args(["bundle", "--kernels", "6.12", "--out"]).arg(stick.join("kit")).env("CARGO", &cargo);
     let child = bundle.process_group(0).stderr(Stdio::piped()).spawn().unwrap();

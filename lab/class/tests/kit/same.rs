@@ -7,20 +7,17 @@ use wire::arch::Arch;
 
 use crate::fake::{Fake, GUEST};
 
-pub fn both_start_the_same_machine() {
-    for arch in ["x86_64", "arm64"] {
+#[test]
+fn both_start_the_same_machine() {
+    for (arch, processors) in [(Arch::Arm, qemu::emulation_of_arm()), (Arch::X86, qemu::emulation("max"))] {
         let fake = Fake::new(GUEST);
-        fake.run(&["--arch", arch, "demo"]);
+        fake.run(&["--arch", arch.name(), "demo"]);
         let launcher: Vec<_> = fake.calls().lines().map(str::to_owned).collect();
         let expected = machine(&launcher);
         assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
 
-        let (of_lab, processors) = match arch {
-            "arm64" => (Arch::Arm, qemu::emulation_of_arm()),
-            _ => (Arch::X86, qemu::emulation("max")),
-        };
         let line = CommandLine {
-            arch: of_lab,
+            arch,
             processors: &processors,
             kernel: "",
             initramfs: "",

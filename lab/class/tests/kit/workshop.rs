@@ -7,17 +7,7 @@ use std::process::Child;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::fake::{Fake, within};
-use crate::tests;
-
-pub const QUICK: &[(&str, fn())] = tests![
-    the_address_is_shown_and_the_guest_may_keep_the_work,
-    another_kernel_continues_with_the_work,
-    a_port_that_is_taken_is_left_to_who_has_it,
-    a_second_start_finds_the_first_and_a_killed_one_is_not_found,
-    only_an_address_of_the_workshop_is_opened,
-    what_the_workshop_lacks_is_an_error,
-];
+use crate::fake::{Fake, has, within};
 
 /// Has the lock, reports its address, and waits for its end.
 const SERVER: &str = r#"
@@ -40,13 +30,13 @@ impl Fake {
     /// Ends it as the guest does after Ctrl-C; returns what it printed.
     fn end(&self, child: Child) -> String {
         fs::write(self.kept("go"), "").unwrap();
-        let output = child.wait_with_output().unwrap();
+        let text = self.printed(child);
         fs::remove_file(self.kept("go")).unwrap();
-        let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        self.plain(&format!("{stdout}--- stderr\n{stderr}--- status {}", output.status.code().unwrap()))
+        text
     }
 }
 
+#[test]
 fn the_address_is_shown_and_the_guest_may_keep_the_work() {
     for arch in ["x86_64", "arm64"] {
         let fake = Fake::with_workshop(SERVER);
@@ -62,6 +52,7 @@ fn the_address_is_shown_and_the_guest_may_keep_the_work() {
     }
 }
 
+#[test]
 fn another_kernel_continues_with_the_work() {
     // The first guest asks for the next kernel, as the page does.
     let next = |next: &str, status: u8| {
@@ -74,12 +65,8 @@ fn another_kernel_continues_with_the_work() {
     let child = fake.command(&[]).spawn().unwrap();
     within("the second guest", || fake.calls().contains("/vmlinuz-7.2\n") && fake.kept("pid").exists());
     let text = fake.end(child);
-    assert!(text.ends_with("--- status 0") && text.contains("Booting Linux 7.2 for x86_64"), "{text}");
-    assert!(
-        fake.calls().contains(" guest workshop --port 8017 --kernel 7.2 --kernels 6.12,7.2\n"),
-        "{}",
-        fake.calls()
-    );
+    has(&text, &["Booting Linux 7.2 for x86_64", "--- status 0"]);
+    has(&fake.calls(), &[" guest workshop --port 8017 --kernel 7.2 --kernels 6.12,7.2\n"]);
     // It did not ask for one, the server has failed, or there is no such kernel.
     for (words, status, end) in
         [("", 0, "--- status 0"), ("next 7.2", 1, "--- status 1"), ("next ../7.2", 0, "--- status 1")]
@@ -90,35 +77,30 @@ fn another_kernel_continues_with_the_work() {
     }
 }
 
+#[test]
 fn a_port_that_is_taken_is_left_to_who_has_it() {
     let fake = Fake::with_workshop("echo 'exit 0' >status");
     let text = fake.finish(fake.command(&["--no-browser"]).env("TAKEN", "8017 8018"));
-    assert!(text.ends_with("--- status 0") && fake.calls().contains(" --port 8019 "), "{text}");
+    has(&text, &["--- status 0"]);
+    has(&fake.calls(), &[" --port 8019 "]);
     // The last one is used again, or the one that somebody names.
     fs::write(fake.kept("port"), "9000\n").unwrap();
     fake.run(&[]);
     fake.run(&["--port=9001"]);
-    assert!(
-        fake.calls().contains(" --port 9000 ") && fake.calls().contains(" --port 9001 "),
-        "{}",
-        fake.calls()
-    );
+    has(&fake.calls(), &[" --port 9000 ", " --port 9001 "]);
     let text = fake.finish(fake.command(&["--port", "9001"]).env("TAKEN", "9001"));
-    assert!(text.contains("Error: port 9001 can't be used\n  evidence: qemu: Could not set up"), "{text}");
+    has(&text, &["Error: port 9001 can't be used\n  evidence: qemu: Could not set up"]);
     let all = (8017..9001).map(|port| port.to_string()).collect::<Vec<_>>().join(" ");
     fs::remove_file(fake.kept("port")).unwrap();
     let text = fake.finish(fake.command(&[]).env("TAKEN", all));
-    assert!(text.contains("Error: port 8037 can't be used\n"), "{text}");
+    has(&text, &["Error: port 8037 can't be used\n"]);
     let fake = Fake::with_workshop("");
-    fake.emulator(
-        "qemu-system-x86_64",
-        "7.2",
-        "echo \"qemu: network backend 'user' is not compiled in\" >&2; exit 1",
-    );
-    let text = fake.run(&[]);
-    assert!(text.contains("Error: this QEMU has no network for the workshop\n"), "{text}");
+    let lacks = "echo \"qemu: network backend 'user' is not compiled in\" >&2; exit 1";
+    fake.emulator("qemu-system-x86_64", "7.2", lacks);
+    has(&fake.run(&[]), &["Error: this QEMU has no network for the workshop\n"]);
 }
 
+#[test]
 fn a_second_start_finds_the_first_and_a_killed_one_is_not_found() {
     let fake = Fake::with_workshop(SERVER);
     let first = fake.started(&["--no-browser"]);
@@ -127,13 +109,11 @@ fn a_second_start_finds_the_first_and_a_killed_one_is_not_found() {
     let text = fake.run(&[]);
     let shown = "The workshop: http://127.0.0.1:8017/#token=secret\nIt runs in another window. Ctrl-C there ends it.\n";
     assert!(text.starts_with(shown) && text.ends_with("--- status 0"), "{text}");
-    let text = fake.run(&["--fresh"]);
-    assert!(text.contains("Error: the workshop is running, so its work can't be discarded\n"), "{text}");
+    has(&fake.run(&["--fresh"]), &["Error: the workshop is running, so its work can't be discarded\n"]);
     fake.memory(4000);
     // A signal to the launcher ends the emulator, and the kernel gives its lock back.
     kill(Pid::from_raw(first.id() as i32), Signal::SIGTERM).unwrap();
-    let output = first.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    has(&fake.printed(first), &["--- status 130"]);
     fs::remove_file(fake.kept("pid")).unwrap();
     fs::write(fake.kept("work.zip"), "work").unwrap();
     fs::write(fake.kept("work.new.1"), "a part").unwrap();
@@ -141,15 +121,13 @@ fn a_second_start_finds_the_first_and_a_killed_one_is_not_found() {
     assert!(fake.end(second).ends_with("--- status 0"));
     assert!(fake.kept("work.zip").exists() && !fake.kept("work.new.1").exists());
     let third = fake.started(&["--fresh"]);
-    let text = fake.end(third);
-    assert!(
-        text.contains("Discarded the work that was in [folder]/cache/bpf-storage-workbook/workshop\n"),
-        "{text}"
-    );
+    let discarded = "Discarded the work that was in [folder]/cache/bpf-storage-workbook/workshop\n";
+    has(&fake.end(third), &[discarded]);
     assert!(!fake.kept("work.zip").exists());
 }
 
 /// The guest is not the user's machine: it must not open whatever it names.
+#[test]
 fn only_an_address_of_the_workshop_is_opened() {
     for address in [
         "file:///etc/passwd",
@@ -168,15 +146,13 @@ fn only_an_address_of_the_workshop_is_opened() {
     }
 }
 
+#[test]
 fn what_the_workshop_lacks_is_an_error() {
-    let text = Fake::new("").run(&["workshop"]);
-    assert!(text.contains("Error: this kit has no workshop\n"), "{text}");
+    has(&Fake::new("").run(&["workshop"]), &["Error: this kit has no workshop\n"]);
     let fake = Fake::with_workshop("exit 1");
     let text = fake.finish(fake.command(&[]).env("XDG_CACHE_HOME", fake.at("meminfo")));
-    assert!(text.contains("Error: the folder for your work can't be made\n"), "{text}");
-    let text = fake.run(&[]);
-    assert!(text.contains("Error: the machine ended before its program\n"), "{text}");
+    has(&text, &["Error: the folder for your work can't be made\n"]);
+    has(&fake.run(&[]), &["Error: the machine ended before its program\n"]);
     fake.memory(2000);
-    let text = fake.run(&[]);
-    assert!(text.contains("2000 MiB are free, and it needs 2300 MiB\n"), "{text}");
+    has(&fake.run(&[]), &["2000 MiB are free, and it needs 2300 MiB\n"]);
 }

@@ -14,10 +14,13 @@ use wire::play::{Move, Part, Played, Said};
 use crate::common::{Response, Server};
 use crate::socket::{socket, until};
 
+/// A driver that ends with its case.
+pub const DRIVER: &str = "for door; do :; done; door=${door#*=}
+    until [ -e $door ]; do sleep 0.1; done; while [ -e $door ]; do sleep 0.1; done";
+
 /// Starts case 01 with a driver that prints its arguments, and answers in place of the guest, until the case ends.
 pub fn play(server: &Server, seed: u64) {
-    let start = json!({ "seed": seed }).to_string();
-    let start = server.page("POST", "/api/mysteries/1/start", "", start.as_bytes());
+    let start = server.send("POST", "/api/mysteries/1/start", &json!({ "seed": seed }));
     assert_eq!(start.status, 200, "{start:?}");
     let mut terminal = socket(server, &format!("/api/terminals/{}", start.json()["terminal"]));
     let seen = until(&mut terminal, "/door\r\n");
@@ -40,13 +43,8 @@ fn serve(listener: &UnixListener, seed: u64) {
         seconds: 61,
         limit: 600,
         clock: "1:01 of 10:00.".to_owned(),
-        notes: Vec::new(),
-        answers: Vec::new(),
-        hints: Vec::new(),
         all_hints: 3,
-        is_solved: false,
-        is_open: false,
-        is_cured: false,
+        ..Played::default()
     };
     for mut stream in listener.incoming().flatten() {
         let mut line = String::new();
@@ -87,10 +85,10 @@ fn answer(step: &Move, played: &mut Played) -> Vec<Said> {
 
 /// Makes a move as the page does.
 pub fn make(server: &Server, step: &Value) -> Response {
-    server.page("POST", "/api/mystery", "", step.to_string().as_bytes())
+    server.send("POST", "/api/mystery", step)
 }
 
 /// Case 01 as the page lists it.
 pub fn listed(server: &Server) -> Value {
-    server.get("/api/state").json()["mysteries"][0].clone()
+    server.state()["mysteries"][0].clone()
 }

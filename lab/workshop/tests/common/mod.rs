@@ -5,11 +5,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 
 /// A server that runs as long as this value.
 pub struct Server {
@@ -33,8 +34,14 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// Checks that it is an error with this status and this cause.
+    #[track_caller]
+    pub fn is_refused(&self, status: u16, cause: &str) {
+        assert_eq!((self.status, &self.json()["cause"]), (status, &json!(cause)));
     }
 }
 
@@ -78,14 +85,18 @@ impl Server {
         self.folder.path().join("mine")
     }
 
-    pub fn port(&self) -> u16 {
-        let (_, rest) = self.url.split_once("127.0.0.1:").unwrap();
-        rest.split_once('/').unwrap().0.parse().unwrap()
-    }
-
     /// The origin of its own pages.
     pub fn origin(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port())
+        self.url.split_once("/#").unwrap().0.to_owned()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.origin().rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
+    /// The key in its address.
+    pub fn key(&self) -> &str {
+        self.url.split_once("#token=").unwrap().1
     }
 
     /// Its process.
@@ -95,7 +106,7 @@ impl Server {
 
     /// Asks for another kernel, and waits for the server's end. It may come before the answer.
     pub fn boot(&mut self, kernel: &str) {
-        let body = format!("{{\"kernel\":\"{kernel}\"}}");
+        let body = json!({ "kernel": kernel }).to_string();
         let head = format!("{}\nContent-Length: {}\n\n", self.page_head("POST", "/api/kernel"), body.len());
         // It would not go on for somebody who has left.
         let mut page = connect(self.port());
@@ -108,20 +119,20 @@ impl Server {
     }
 
     /// Ends it, and waits for its end.
-    pub fn end(&mut self, signal: Signal) -> std::process::ExitStatus {
+    pub fn end(&mut self, signal: Signal) -> ExitStatus {
         self.signal(signal);
-        self.child.wait().unwrap()
+        self.wait()
     }
 
     /// Waits for its end.
-    pub fn wait(&mut self) -> std::process::ExitStatus {
+    pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
     /// Kills it, if it still runs.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.wait();
     }
 
     /// Sends a request as it is written here, without the blank line at the end of its head.
@@ -129,11 +140,14 @@ impl Server {
         send(self.port(), head, body)
     }
 
+    /// The name of this run.
+    pub fn run(&self) -> String {
+        self.ask(&format!("GET /run HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"").text().to_owned()
+    }
+
     /// What shows that the page was opened with the printed address, as any machine can compute it.
     pub fn proof(&self) -> String {
-        let (_, key) = self.url.split_once("#token=").unwrap();
-        let run = self.ask(&format!("GET /run HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"");
-        proof_of(run.text(), key)
+        proof_of(&self.run(), self.key())
     }
 
     /// The head of a request of our own page.
@@ -152,18 +166,49 @@ impl Server {
         self.page("GET", path, "", b"")
     }
 
-    /// A file of a working copy.
-    pub fn file(&self, exercise: &str, path: &str) -> String {
-        let files = self.get(&format!("/api/works/{exercise}/files")).json();
-        let file = files["files"].as_array().unwrap().iter().find(|file| file["path"] == path);
-        file.unwrap_or_else(|| panic!("{files}"))["text"].as_str().unwrap().to_owned()
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {
+        self.page(method, path, "", body.to_string().as_bytes())
     }
 
     /// A request that must succeed.
+    #[track_caller]
     pub fn post(&self, path: &str) -> Response {
         let answer = self.page("POST", path, "", b"");
         assert_eq!(answer.status, 200, "{answer:?}");
         answer
+    }
+
+    pub fn state(&self) -> Value {
+        self.get("/api/state").json()
+    }
+
+    /// What the page gets of a file of a working copy.
+    fn described(&self, exercise: &str, path: &str) -> Value {
+        let files = self.get(&format!("/api/works/{exercise}/files")).json();
+        let file = files["files"].as_array().unwrap().iter().find(|file| file["path"] == path);
+        file.unwrap_or_else(|| panic!("{files}")).clone()
+    }
+
+    /// The text of a file of a working copy.
+    pub fn file(&self, exercise: &str, path: &str) -> String {
+        self.described(exercise, path)["text"].as_str().unwrap().to_owned()
+    }
+
+    pub fn version(&self, exercise: &str, path: &str) -> String {
+        self.described(exercise, path)["version"].as_str().unwrap().to_owned()
+    }
+
+    /// Saves a file of a working copy that was last seen in this version.
+    pub fn save_over(&self, version: &str, exercise: &str, path: &str, text: &str) -> Response {
+        let place = format!("/api/works/{exercise}/file?path={path}");
+        self.page("PUT", &place, &format!("If-Match: {version}"), text.as_bytes())
+    }
+
+    /// Saves a file of a working copy, whatever it has now.
+    #[track_caller]
+    pub fn save(&self, exercise: &str, path: &str, text: &str) {
+        let answer = self.save_over(&self.version(exercise, path), exercise, path, text);
+        assert_eq!(answer.status, 200, "{answer:?}");
     }
 }
 

@@ -28,10 +28,8 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tungstenite::WebSocket;
 
-use crate::common::{Response, Server};
-use crate::learner::{
-    click, click_in_lesson, does_exercise_03_1, open, predict, replace, shows, start, write, wrong,
-};
+use crate::common::Server;
+use crate::learner::{open, start};
 use crate::socket::{socket, type_in, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.
@@ -43,36 +41,15 @@ const INSIDE: &str = r#"
     exec chroot --userspec=1000:1000 "$system" env -i PATH=/usr/bin:/bin XDG_CACHE_HOME=/mnt/cache \
         sh "/mnt/USB stick/lab" "$@""#;
 
-/// A Debian with its smallest system and the emulator, beside the kit.
-fn debian(kit: &Path) -> PathBuf {
+/// The workshop of the kit, in a Debian with its smallest system and the emulator. The learner's work is in `cache`.
+fn workshop(cache: &Path) -> Server {
+    let kit = std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test");
+    let (kit, folder) = (PathBuf::from(kit), cache.to_owned());
     let system = PathBuf::from(format!("{}-debian", kit.display()));
     for folder in ["mnt/USB stick", "mnt/cache"] {
         fs::create_dir_all(system.join(folder)).expect("the Makefile makes it: make workshop-test");
     }
-    system
-}
-
-fn kit() -> PathBuf {
-    std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test").into()
-}
-
-/// The kit's images, one for each architecture.
-fn images() -> Vec<PathBuf> {
-    let images = ["x86_64", "arm64"].map(|arch| kit().join(arch).join("workshop"));
-    images.into_iter().filter(|image| image.exists()).collect()
-}
-
-/// The workshop of the kit, and the folder for the learner's work, which remains when it ends.
-fn workshop() -> (Server, tempfile::TempDir) {
-    let cache = tempfile::tempdir().unwrap();
-    nix::unistd::chown(cache.path(), Some(1000.into()), Some(1000.into())).unwrap();
-    (workshop_in(cache.path()), cache)
-}
-
-fn workshop_in(cache: &Path) -> Server {
-    let kit = kit();
-    let folder = cache.to_owned();
-    let system = debian(&kit);
+    nix::unistd::chown(cache, Some(1000.into()), Some(1000.into())).unwrap();
     Server::with(move || {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", INSIDE, "sh"]).arg(&kit).arg(&system).arg(&folder);
@@ -84,26 +61,16 @@ fn workshop_in(cache: &Path) -> Server {
     })
 }
 
-fn act(server: &Server, path: &str, body: &Value) -> Response {
-    let answer = server.page("POST", path, "", body.to_string().as_bytes());
+/// Runs a program, or checks an exercise; returns the action.
+fn act(server: &Server, path: &str, body: &Value) -> Value {
+    let answer = server.send("POST", path, body);
     assert_eq!(answer.status, 200, "{answer:?}");
-    answer
+    answer.json()
 }
 
 /// Waits until the action in this terminal has ended, and returns it.
 fn ended(server: &Server, terminal: &Value) -> Value {
     socket::ended(server, |action| action["terminal"] == *terminal)
-}
-
-/// Writes a file of a working copy, whatever it has now.
-fn save(server: &Server, exercise: &str, path: &str, text: &str) {
-    let files = server.get(&format!("/api/works/{exercise}/files")).json();
-    let files = files["files"].as_array().unwrap();
-    let version = files.iter().find(|file| file["path"] == path).unwrap()["version"].clone();
-    let version = format!("If-Match: {}", version.as_str().unwrap());
-    let answer =
-        server.page("PUT", &format!("/api/works/{exercise}/file?path={path}"), &version, text.as_bytes());
-    assert_eq!(answer.status, 200, "{answer:?}");
 }
 
 /// A shell's socket.
@@ -114,17 +81,15 @@ fn shell(server: &Server) -> WebSocket<TcpStream> {
 
 #[test]
 fn a_learner_does_an_exercise_and_runs_a_stage() {
-    let start_time = Instant::now();
-    let (server, _cache) = workshop();
+    let (start_time, cache) = (Instant::now(), tempfile::tempdir().unwrap());
+    let server = workshop(cache.path());
     println!("up after {:.1} s", start_time.elapsed().as_secs_f64());
-    let mut browser = start(&server, "03.1");
-    does_exercise_03_1(&server, &mut browser);
-    drop(browser);
+    start(&server, "03.1").does_exercise_03_1(&server);
 
     // The guest can't boot another kernel, so no button offers that.
-    let mut browser = open(&server);
-    browser.eval("document.querySelector('#book').contentWindow.location.href = '/book/install.html'");
-    browser.poll_frame(
+    let mut page = open(&server);
+    page.eval("document.querySelector('#book').contentWindow.location.href = '/book/install.html'");
+    page.poll_frame(
         "(() => {
             const others = [...document.querySelectorAll('code')].filter((code) => /^cargo lab run 03 --(kernel|arch) /.test(code.textContent));
             return location.pathname === '/book/install.html' && document.querySelector('.workshop-button') !== null
@@ -151,19 +116,18 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     until(&mut workload, "Case 02 is cured");
 
     // ctracer's page.
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
-    predict(&mut browser, "0");
-    browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
-    browser.until(&shows("status", "running"));
-    click(&mut browser, "stop");
-    browser.until(&shows("status", "Run of 03"));
-    browser.until(&shows("verdict", "predicted"));
+    page.click_in_lesson("stages/03.html", "lesson-run", " 03");
+    page.predict("0");
+    page.prints("submit_bio() -> bio_endio() time duration: ");
+    page.sees(&[("status", "running")]);
+    page.click("stop");
+    page.sees(&[("status", "Run of 03"), ("verdict", "predicted")]);
     act(&server, "/api/run", &json!({ "name": "ctracer", "arguments": "-- --duration 3 --html bio.html" }));
-    browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
-    let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");
-    browser.visit(link.as_str().unwrap());
-    browser.until("document.body.textContent.includes('submit_bio')");
-    assert_eq!(wrong(&mut browser), [""; 0]);
+    page.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
+    let link = page.eval("document.querySelector('[data-test=\"results\"] a').href");
+    page.visit(link.as_str().unwrap());
+    page.until("document.body.textContent.includes('submit_bio')");
+    page.is_well();
 }
 
 /// The emulators that this process has started.
@@ -180,79 +144,65 @@ fn emulators() -> Vec<Pid> {
 }
 
 #[test]
-fn work_is_there_after_the_emulator_was_killed() {
-    let (mut server, _cache) = workshop();
+fn neither_a_full_disk_nor_a_killed_emulator_loses_work() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut mount = Command::new("mount");
+    let status = mount.args(["-t", "tmpfs", "-o", "size=256m", "tmpfs"]).arg(cache.path()).status();
+    assert!(status.unwrap().success());
+    let mut server = workshop(cache.path());
     let first = server.url.clone();
-    let mut browser = start(&server, "03.2");
-    write(&mut browser, "/* before */\n");
-    // What was done in a terminal, too.
+    let mut page = start(&server, "03.2");
+    page.write("/* before */\n");
+    // Somebody else fills the disk, whose room the launcher has checked.
+    let other = cache.path().join("other");
+    fs::write(&other, vec![0; 300 << 20]).unwrap_err();
+    // It is long, because the last block of a file may have room.
+    page.replace(&format!("/* {} */\n", "long ".repeat(4000)));
+    page.sees(&[("saved", "Not saved: your laptop has not stored your work")]);
+    page.sees(&[("unkept", "Your laptop has not stored your work")]);
+    // It has room again.
+    fs::remove_file(&other).unwrap();
+    page.write("/* after */\n");
+    page.until("document.querySelector('#unkept').hidden");
+
+    // What was done in a terminal is kept, too, at the latest when something is saved in the page after it.
     let mut terminal = shell(&server);
     type_in(&mut terminal, "exercise start bitehist.1 && echo started-$((1+1))\n");
     until(&mut terminal, "started-2");
-    // Saving this one means that what was changed before it is saved, too.
-    write(&mut browser, "/* typed */\n");
+    page.write("/* typed */\n");
     for pid in emulators() {
         kill(pid, Signal::SIGKILL).unwrap();
     }
-    replace(&mut browser, "/* while nobody listened */\n");
-    browser.until(&shows("banner", "The workshop does not answer"));
+    page.replace("/* while nobody listened */\n");
+    page.sees(&[("banner", "The workshop does not answer")]);
     server.wait();
     server.again();
     assert_ne!(server.url, first, "each start has its own key");
-    // The open tab continues when the address is open in its browser.
-    browser.eval(&format!("location.href = '{}'", server.url));
+    let source = "src/bpf/bio_trace.bpf.c";
+    assert_eq!(server.file("03.2", source), "/* typed */\n");
     assert!(server.file("bitehist.1", "Cargo.toml").contains("bitehist"));
-    browser.until("document.querySelector('#banner').hidden");
-    browser.until(&shows("saved", "Saved"));
-    assert_eq!(server.file("03.2", "src/bpf/bio_trace.bpf.c"), "/* while nobody listened */\n");
+    // The open tab continues when the address is open in its browser.
+    page.eval(&format!("location.href = '{}'", server.url));
+    page.until("document.querySelector('#banner').hidden");
+    page.sees(&[("saved", "Saved")]);
+    assert_eq!(server.file("03.2", source), "/* while nobody listened */\n");
 
     // Nothing is left when it ends.
     server.end(Signal::SIGTERM);
     assert_eq!(emulators(), []);
-}
-
-#[test]
-fn a_full_disk_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=256m,uid=1000,gid=1000", "tmpfs"])
-        .arg(folder.path())
-        .status();
-    assert!(status.unwrap().success());
-    let mut server = workshop_in(folder.path());
-    let mut browser = start(&server, "03.2");
-    write(&mut browser, "/* before */\n");
-    // Somebody else fills the disk, whose room the launcher has checked.
-    let other = folder.path().join("other");
-    fs::write(&other, vec![0; 300 << 20]).unwrap_err();
-    // It is long, because the last block of a file may have room.
-    replace(&mut browser, &format!("/* {} */\n", "long ".repeat(4000)));
-    browser.until(&shows("saved", "Not saved: your laptop has not stored your work"));
-    browser.until(&shows("unkept", "Your laptop has not stored your work"));
-    // It has room again.
-    fs::remove_file(&other).unwrap();
-    write(&mut browser, "/* after */\n");
-    browser.until("document.querySelector('#unkept').hidden");
-    for pid in emulators() {
-        kill(pid, Signal::SIGKILL).unwrap();
-    }
-    server.wait();
-    server.again();
-    assert_eq!(server.file("03.2", "src/bpf/bio_trace.bpf.c"), "/* after */\n");
-    drop(server);
-    assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
+    assert!(Command::new("umount").arg(cache.path()).status().unwrap().success());
 }
 
 #[test]
 fn each_exercise_fails_and_passes_as_in_the_lab() {
-    let (server, _cache) = workshop();
-    let workbook = Workbook::read().unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let (server, workbook) = (workshop(cache.path()), Workbook::read().unwrap());
     let mut wrong = Vec::new();
     for exercise in exercise::all(&workbook).unwrap().iter().filter(|exercise| exercise.number > 0) {
         let id = exercise.id();
         server.post(&format!("/api/works/{id}/start"));
         let check = || {
-            let action = act(&server, "/api/check", &json!({ "name": id })).json();
+            let action = act(&server, "/api/check", &json!({ "name": id }));
             ended(&server, &action["terminal"])
         };
         let start = Instant::now();
@@ -269,7 +219,7 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
         }
         for (path, text) in exercise.solved(&exercise.binary()).unwrap() {
             if path.starts_with("src") {
-                save(&server, &id, path.to_str().unwrap(), &text);
+                server.save(&id, path.to_str().unwrap(), &text);
             }
         }
         let passes = check();
@@ -283,70 +233,41 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
 }
 
 #[test]
-fn the_image_does_not_name_its_makers_folder() {
-    let root = Workbook::read().unwrap().root;
-    let search = "zstd --decompress --stdout \"$1\" | grep --text --count --fixed-strings \"$2\"";
-    let images = images();
-    assert!(!images.is_empty());
-    for image in images {
-        let lines = |folder: &Path| -> u64 {
-            let output =
-                Command::new("sh").args(["-c", search, "sh"]).args([&image, folder]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
-        };
-        assert_ne!(
-            lines(Path::new("/workbook/common/build")),
-            0,
-            "the programs know their folder in the guest"
-        );
-        assert_eq!(lines(&root), 0, "{}", image.display());
-    }
-}
-
-#[test]
 fn the_workshop_does_not_trace_itself() {
-    let (server, _cache) = workshop();
+    let cache = tempfile::tempdir().unwrap();
+    let server = workshop(cache.path());
     server.post("/api/works/03.2/start");
+    let source = "src/bpf/bio_trace.bpf.c";
+    let text = server.file("03.2", source);
+    let compiles = |text: &str| {
+        server.save("03.2", source, text);
+        let arguments = json!({ "name": "03.2", "mine": true, "arguments": "--io none -- --help" });
+        ended(&server, &act(&server, "/api/run", &arguments)["terminal"])["status"] == 0
+    };
     for (name, io, line) in [
         ("01", "write /dev/scratch --count 1", "submit_bio("),
         ("07", "write /dev/scratch --count 1", "time duration: "),
         ("08", "read-cold /mnt/f", "mm_filemap_add_to_page_cache ("),
     ] {
-        let run = act(&server, "/api/run", &json!({ "name": name, "arguments": "--io none" })).json();
-        let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+        let run = act(&server, "/api/run", &json!({ "name": name, "arguments": "--io none" }));
+        let path = format!("/api/terminals/{}", run["terminal"]);
+        let mut terminal = socket(&server, &path);
         until(&mut terminal, "Tracing.");
         // Somebody types, and compiles.
-        let source = "src/bpf/bio_trace.bpf.c";
-        let text = server.file("03.2", source);
         for nth in 0..20 {
-            save(&server, "03.2", source, &format!("{text}/* {nth} */\n"));
+            server.save("03.2", source, &format!("{text}/* {nth} */\n"));
         }
-        save(&server, "03.2", source, &text.replacen("u64 key", "u65 key", 1));
-        let compile = act(
-            &server,
-            "/api/run",
-            &json!({ "name": "03.2", "mine": true, "arguments": "--io none -- --help" }),
-        )
-        .json();
-        assert_ne!(ended(&server, &compile["terminal"])["status"], 0, "it has an error");
-        save(&server, "03.2", source, &text);
-        let compile = act(
-            &server,
-            "/api/run",
-            &json!({ "name": "03.2", "mine": true, "arguments": "--io none -- --help" }),
-        )
-        .json();
-        assert_eq!(ended(&server, &compile["terminal"])["status"], 0);
+        assert!(!compiles(&text.replacen("u64 key", "u65 key", 1)), "it has an error");
+        assert!(compiles(&text));
         // The workload, which must be the only thing that the stage has seen.
         let mut workload = shell(&server);
         type_in(&mut workload, &format!("sh -c 'echo pid $$ is here; exec io {io}' && echo done-$((1+1))\n"));
         let said = until(&mut workload, "done-2");
         let pid = said.split("pid ").find_map(|rest| rest.split_once(" is here")?.0.parse::<u32>().ok());
         let seen = until_it(&mut terminal, |seen| seen.contains(line));
-        server.post(&format!("/api/terminals/{}/interrupt", run["terminal"]));
+        server.post(&format!("{path}/interrupt"));
         ended(&server, &run["terminal"]);
-        let mut whole = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
-        let seen = until(&mut whole, seen.lines().last().unwrap_or_default());
+        let seen = until(&mut socket(&server, &path), seen.lines().last().unwrap_or_default());
         if name != "08" {
             assert_eq!(seen.matches(line).count(), 1, "{seen}");
             continue;

@@ -89,29 +89,28 @@ impl Firefox {
     /// Clicks into the middle of an element.
     pub fn click(&mut self, selector: &str) {
         self.until(&format!("document.querySelector('{selector}')?.checkVisibility()"));
-        let place = |side: &str, size: &str| {
-            format!(
-                "(({{ {side}, {size} }}) => Math.round({side} + {size} / 2))(document.querySelector('{selector}').getBoundingClientRect())"
-            )
+        let mut place = |side: &str, size: &str| {
+            self.eval(&format!(
+                "(r => Math.round(r.{side} + r.{size} / 2))(document.querySelector('{selector}').getBoundingClientRect())"
+            ))
         };
-        let (x, y) = (self.eval(&place("left", "width")), self.eval(&place("top", "height")));
-        let actions = json!([
-            { "type": "pointerMove", "x": x, "y": y },
-            { "type": "pointerDown", "button": 0 },
-            { "type": "pointerUp", "button": 0 },
-        ]);
-        let mouse = json!({ "type": "pointer", "id": "mouse", "actions": actions });
-        self.call("input.performActions", json!({ "context": self.context, "actions": [mouse] }));
+        let (x, y) = (place("left", "width"), place("top", "height"));
+        let [moves, down, up] = ["pointerMove", "pointerDown", "pointerUp"];
+        self.perform(
+            "pointer",
+            &json!([{ "type": moves, "x": x, "y": y }, { "type": down, "button": 0 }, { "type": up, "button": 0 }]),
+        );
     }
 
     /// Presses these keys, one after the other.
     pub fn press(&mut self, keys: &str) {
-        let actions: Vec<_> = keys
-            .chars()
-            .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key })))
-            .collect();
-        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
-        self.call("input.performActions", json!({ "context": self.context, "actions": [keyboard] }));
+        let press = |key| ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key }));
+        self.perform("key", &keys.chars().flat_map(press).collect());
+    }
+
+    fn perform(&mut self, device: &str, actions: &Value) {
+        let actions = [json!({ "type": device, "id": device, "actions": actions })];
+        self.call("input.performActions", json!({ "context": self.context, "actions": actions }));
     }
 }
 

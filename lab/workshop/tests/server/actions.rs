@@ -21,8 +21,7 @@ fn actions_are_the_drivers_commands() {
     );
     assert_eq!(act(&server, "/api/check", &json!({ "name": "03.2" })).status, 404, "it is not started");
     server.post("/api/works/03.2/start");
-    let check = act(&server, "/api/check", &json!({ "name": "03.2" }));
-    assert_eq!(check.status, 200, "{check:?}");
+    assert_eq!(act(&server, "/api/check", &json!({ "name": "03.2" })).status, 200);
     let action = ended(&server);
     assert_eq!((&action["status"], &action["cause"]), (&json!(3), &json!("it is not right")));
     assert_eq!(
@@ -96,7 +95,7 @@ fn a_run_answers_the_prediction_made_before_it() {
     let lines: Vec<_> = [(8, 8), (9, 1)].iter().flat_map(|(pid, all)| vec![line(*pid); *all]).collect();
     let (server, _folder) = server(&format!("printf '{}\\n'; exec sleep 1000", lines.join("\\n")));
     let question = |id: &str| {
-        let state = server.get("/api/state").json();
+        let state = server.state();
         let all = state["questions"].as_array().unwrap();
         all.iter().find(|question| question["id"] == id).unwrap_or_else(|| panic!("{all:?}")).clone()
     };
@@ -105,9 +104,7 @@ fn a_run_answers_the_prediction_made_before_it() {
     assert_eq!(question("05/sector")["arguments"], "--io \"write --count 1 --seek 100 /dev/part\"");
     assert_eq!(question("01/order")["arguments"], Value::Null);
     let put = |id: &str, tries: u32| {
-        server
-            .page("PUT", &format!("/api/answers/{id}"), "", json!({ "tries": tries }).to_string().as_bytes())
-            .status
+        server.send("PUT", &format!("/api/answers/{id}"), &json!({ "tries": tries })).status
     };
     assert_eq!([put("01/lines", 0), put("01/order", 3), put("01/nothing", 1)], [200, 200, 404]);
     assert_eq!([&question("01/lines")["tries"], &question("01/order")["tries"]], [0, 3]);
@@ -122,7 +119,7 @@ fn a_run_answers_the_prediction_made_before_it() {
     let mut terminal = socket(&server, &format!("/api/terminals/{}", first["terminal"]));
     until(&mut terminal, &line(9));
     // The run goes on, and its answer is there.
-    let outcome = server.get("/api/state").json()["actions"][0]["outcome"].clone();
+    let outcome = server.state()["actions"][0]["outcome"].clone();
     let seen = json!({ "value": "8", "lines": vec![line(8); 8] });
     assert_eq!(
         [&outcome["predicted"], &outcome["seen"], &outcome["is_right"], &outcome["right"]],
@@ -138,10 +135,7 @@ fn a_run_answers_the_prediction_made_before_it() {
 
 #[test]
 fn a_mystery_is_played_by_its_guest() {
-    // The driver ends with its case.
-    let (server, _folder) = server(
-        "echo \"$@\"; door=${6#*=}; until [ -e $door ]; do sleep 0.1; done; while [ -e $door ]; do sleep 0.1; done",
-    );
+    let (server, _folder) = server(&format!("echo \"$@\"; {}", case::DRIVER));
     assert_eq!(case::make(&server, &json!("look")).status, 404);
     assert_eq!(act(&server, "/api/mysteries/99/start", &json!({})).status, 404);
     let about = server.get("/api/mysteries").json();
@@ -158,25 +152,21 @@ fn a_mystery_is_played_by_its_guest() {
         let Message::Text(text) = events.read().unwrap() else { continue };
         heard.push(serde_json::from_str(&text).unwrap());
     }
-    let of_the_case: Vec<_> = heard
-        .iter()
-        .map(|event| &event["state"]["mystery"]["played"])
-        .filter(|played| played.is_object())
-        .collect();
+    let played = heard.iter().map(|event| &event["state"]["mystery"]["played"]);
+    let of_the_case: Vec<_> = played.filter(|played| played.is_object()).collect();
     assert!(matches!(of_the_case[..], [played] if played["complaint"] == "It is slow."), "{heard:?}");
     assert_eq!(case::listed(&server)["state"], "started");
     for number in ["01", "02"] {
         let again = act(&server, &format!("/api/mysteries/{number}/start"), &json!({}));
-        assert_eq!((again.status, again.json()["cause"].clone()), (409, json!("a case is open already")));
+        again.is_refused(409, "a case is open already");
     }
 
     let look = case::make(&server, &json!("look"));
     assert_eq!(look.json()["said"], json!([{ "text": "80 ms" }]));
-    assert_eq!(server.get("/api/state").json()["mystery"]["now"], json!([{ "text": "80 ms" }]));
-    let refused = case::make(&server, &json!({ "solution": { "peek": false } }));
-    assert_eq!((refused.status, refused.json()["cause"].clone()), (422, json!("no answer was right yet")));
+    assert_eq!(server.state()["mystery"]["now"], json!([{ "text": "80 ms" }]));
+    case::make(&server, &json!({ "solution": { "peek": false } })).is_refused(422, "no answer was right yet");
     let way = case::make(&server, &json!({ "solution": { "peek": true } }));
-    assert_eq!(way.json()["said"], server.get("/api/state").json()["mystery"]["way"]);
+    assert_eq!(way.json()["said"], server.state()["mystery"]["way"]);
     assert_eq!(case::make(&server, &json!({ "note": { "words": ["x".repeat(4000)] } })).status, 422);
     assert_eq!(case::make(&server, &json!("win")).status, 422);
 
@@ -188,9 +178,9 @@ fn a_mystery_is_played_by_its_guest() {
     assert_eq!(case::listed(&server)["done"], true);
 
     // Whoever closes its terminal ends it.
-    let id = server.get("/api/state").json()["actions"][0]["terminal"].clone();
+    let id = server.state()["actions"][0]["terminal"].clone();
     assert_eq!(server.page("DELETE", &format!("/api/terminals/{id}"), "", b"").status, 200);
-    let state = server.get("/api/state").json();
+    let state = server.state();
     assert_eq!([&state["mystery"], &state["mysteries"][0]["done"]], [&Value::Null, &json!(true)]);
     assert_eq!(case::make(&server, &json!("look")).status, 404);
 }
@@ -208,7 +198,7 @@ fn an_action_runs_as_soon_as_its_kernel_is_named() {
         let action = act(&server, "/api/run", &json!({ "name": "03", "arguments": arguments })).json();
         let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
         until(&mut terminal, &format!("{line}\r\nshown"));
-        assert_eq!(server.get("/api/state").json()["actions"][0]["phase"], phase, "{line}");
+        assert_eq!(server.state()["actions"][0]["phase"], phase, "{line}");
         server.post(&format!("/api/terminals/{}/interrupt", action["terminal"]));
         ended(&server);
     }
@@ -230,17 +220,15 @@ fn a_second_run_ends_the_first_and_takes_its_terminal() {
         std::thread::spawn(move || common::send(port, &head, body.as_bytes()))
     });
     let both = both.map(|click| click.join().unwrap());
-    assert!(
-        both.iter().all(|run| run.status == 200 && run.json()["terminal"] == first["terminal"]),
-        "{both:?}"
-    );
+    let is_there = |run: &common::Response| run.status == 200 && run.json()["terminal"] == first["terminal"];
+    assert!(both.iter().all(is_there), "{both:?}");
     let is_last = |seen: &str| {
         let runs: Vec<_> = seen.split("$ cargo lab run").collect();
         runs.len() == 3 && runs[2].contains("started: ")
     };
     let seen = until_it(&mut terminal, is_last);
     assert!(seen.starts_with("ended") || seen.starts_with("^Cended"), "{seen}");
-    assert_eq!(server.get("/api/state").json()["actions"].as_array().unwrap().len(), 1);
+    assert_eq!(server.state()["actions"].as_array().unwrap().len(), 1);
     // Stop.
     server.post(&format!("/api/terminals/{}/interrupt", first["terminal"]));
     assert_eq!(ended(&server)["status"], 0);

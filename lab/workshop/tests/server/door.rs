@@ -8,48 +8,34 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::common::{Server, connect};
+use crate::common::{Server, connect, proof_of};
 use crate::idle;
 
+/// Only the page that was opened with the printed address gets in, and no path leads out of its folder.
 #[test]
-fn only_the_page_that_was_opened_with_the_printed_address_gets_in() {
-    let (server, _folder) = idle();
-    let (port, proof) = (server.port(), server.proof());
-    let host = format!("127.0.0.1:{port}");
-    let ask = |line: &str, head: &str| server.ask(&format!("{line} HTTP/1.1\n{head}"), b"").status;
-    let get = |path: &str, head: &str| ask(&format!("GET {path}"), head);
-    // The page has no secrets. No request but this test's has the address's key.
-    assert_eq!(
-        [get("/", &format!("Host: {host}")), get("/book/start.html", &format!("Host: {host}"))],
-        [200, 200]
-    );
-    let (_, key) = server.url.split_once("#token=").unwrap();
+fn each_request_gets_its_status() {
+    let (server, folder) = idle();
+    server.post("/api/works/03.2/start");
+    let (mine, secret) = (server.mine(), folder.path().join("secret.html"));
+    fs::write(&secret, "secret").unwrap();
+    std::os::unix::fs::symlink(&secret, mine.join("link.html")).unwrap();
+    for name in ["open-workshop.html", ".hidden.html", "03.2/page.html"] {
+        fs::write(mine.join(name), "no result").unwrap();
+    }
+    // No request but this test's has the address's key.
+    let (port, proof, key) = (server.port().to_string(), server.proof(), server.key());
     let wrong = format!("{}{}", &proof[..63], if proof.ends_with('0') { "1" } else { "0" });
-    for (path, head) in [
-        ("/api/state".to_owned(), format!("Host: {host}")),
-        ("/api/state".to_owned(), format!("Host: {host}\nX-Proof: {wrong}")),
-        ("/api/state".to_owned(), format!("Host: {host}\nX-Proof: {key}")),
-        (
-            "/api/state".to_owned(),
-            format!("Host: {host}\nCookie: workshop-{port}={proof}\nOrigin: http://{host}"),
-        ),
-        (format!("/api/state?token={key}"), format!("Host: {host}\nX-Proof: ")),
-        (format!("/results/{key}/bio.html"), format!("Host: {host}\nX-Proof: {proof}")),
-    ] {
-        assert_eq!(get(&path, &head), 401, "{path}: {head}");
-    }
-    assert_eq!(ask("POST /api/terminals", &format!("Host: {host}\nOrigin: http://{host}")), 401);
-    assert_eq!(ask("POST /api/terminals", &format!("Host: {host}\nX-Proof: {proof}")), 200);
-    // A forwarded port, or one that browsers don't name.
-    for host in [&*host, "localhost:9000", "127.0.0.1"] {
-        assert_eq!(get("/api/state", &format!("Host: {host}\nX-Proof: {proof}")), 200, "{host}");
-    }
-    // A foreign name that leads here.
-    assert_eq!(get("/", &format!("Host: evil.example:{port}")), 421);
-    // Nobody else gets a socket.
-    let upgrade = "Connection: Upgrade, close\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
-    for protocols in ["", "\nSec-WebSocket-Protocol: workshop", "\nSec-WebSocket-Protocol: workshop, x"] {
-        assert_eq!(get("/api/events", &format!("Host: {host}\n{upgrade}{protocols}")), 401, "{protocols}");
+    let upgrade = "Connection: Upgrade, close; Upgrade: websocket; Sec-WebSocket-Version: 13; Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    let results = server.state()["results_key"].as_str().unwrap().to_owned();
+    for line in include_str!("requests.txt").lines().filter(|line| line.starts_with(char::is_numeric)) {
+        let words = [("UPGRADE", upgrade), ("WRONG", &wrong), ("HOST", "127.0.0.1:PORT"), ("PORT", &port)];
+        let words = words.into_iter().chain([("PROOF", &*proof), ("KEY", key), ("RESULTS", &results)]);
+        let request = words.fold(line.to_owned(), |line, (word, value)| line.replace(word, value));
+        let [status, method, rest] = request.splitn(3, ' ').collect::<Vec<_>>().try_into().unwrap();
+        let (path, head) = rest.split_once(' ').unwrap();
+        let head = head.trim().replace("; ", "\n");
+        let answer = server.ask(&format!("{method} {path} HTTP/1.1\nHost: {head}"), b"");
+        assert_eq!(answer.status.to_string(), status, "{line}: {answer:?}");
     }
 }
 
@@ -63,7 +49,8 @@ fn what_a_page_gives_to_somebody_on_our_port_is_worth_nothing() {
         let head = format!("GET /api/state HTTP/1.1\nHost: 127.0.0.1:{}\nX-Proof: {proof}", server.port());
         server.ask(&head, b"").status
     };
-    let (url, first) = (server.url.clone(), server.proof());
+    let (url, origin, key) = (server.url.clone(), server.origin(), server.key().to_owned());
+    let first = server.proof();
     assert_eq!(state(&server, &first), 200);
     // It goes on with another kernel: the page's key stays, and its proof is another one.
     server.boot("7.2");
@@ -74,16 +61,16 @@ fn what_a_page_gives_to_somebody_on_our_port_is_worth_nothing() {
     server.boot("6.12");
     let taken = TcpListener::bind(("127.0.0.1", server.port())).unwrap();
     server.again();
-    assert_ne!(server.origin(), url.split_once("/#").unwrap().0);
-    assert_ne!(server.url.split_once('#').unwrap().1, url.split_once('#').unwrap().1);
+    assert_ne!((server.origin(), server.key()), (origin, &*key));
+    assert_eq!(state(&server, &proof_of(&server.run(), &key)), 401);
     drop(taken);
     // It is started again, after it was killed, and after its end: also the key is another one.
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
-        let before = server.url.clone();
+        let (origin, key) = (server.origin(), server.key().to_owned());
         server.end(signal);
         server.again();
-        assert_eq!(server.origin(), before.split_once("/#").unwrap().0);
-        assert_ne!(server.url, before);
+        assert_eq!(server.origin(), origin);
+        assert_ne!(server.key(), key);
         assert_eq!(state(&server, &second), 401);
     }
 }
@@ -121,10 +108,6 @@ fn connections_without_a_proof_keep_nobody_out() {
     assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{rest:?}");
 }
 
-fn results_key(server: &Server) -> String {
-    server.get("/api/state").json()["results_key"].as_str().unwrap().to_owned()
-}
-
 #[test]
 fn each_page_has_its_policy() {
     let (server, _folder) = idle();
@@ -135,63 +118,23 @@ fn each_page_has_its_policy() {
         line.unwrap_or_default().to_owned()
     };
     fs::write(server.mine().join("bio.html"), "<script>fetch('/api/state')</script>").unwrap();
-    let result = format!("/results/{}/bio.html", results_key(&server));
+    let result = format!("/results/{}/bio.html", server.state()["results_key"].as_str().unwrap());
     let policies = ["/", "/book/start.html", &result].map(policy);
     insta::assert_snapshot!(policies.join("\n\n"));
-}
-
-#[test]
-fn no_path_leads_out_of_its_folder() {
-    let (server, folder) = idle();
-    server.post("/api/works/03.2/start");
-    fs::write(folder.path().join("secret.html"), "secret").unwrap();
-    std::os::unix::fs::symlink(folder.path().join("secret.html"), server.mine().join("link.html")).unwrap();
-    // The first of these leads to the address with the secret.
-    fs::write(server.mine().join("open-workshop.html"), "secret").unwrap();
-    fs::write(server.mine().join(".hidden.html"), "hidden").unwrap();
-    fs::write(server.mine().join("03.2/page.html"), "not a result").unwrap();
-    for path in [
-        "/results/KEY/open-workshop.html",
-        "/results/KEY/.hidden.html",
-        "/results/KEY/03.2%2fpage.html",
-        "/book/../secret.html",
-        "/book/..%2fsecret.html",
-        "/book/%2e%2e/secret.html",
-        "/book//etc/passwd",
-        "/book/%2fetc%2fpasswd",
-        "/results/KEY/..%2fdriver",
-        "/results/KEY/link.html",
-        "/results/KEY/workshop.json",
-        "/api/programs/..%2f03/files",
-    ] {
-        let answer = server.get(&path.replace("KEY", &results_key(&server)));
-        assert_eq!(answer.status, 404, "{path}: {answer:?}");
-    }
-    for path in ["../03.1/src/main.rs", "/etc/passwd", "src/../src/main.rs", "src/new.sh", "src/a/b.rs", ""] {
-        let answer = server.page("PUT", &format!("/api/works/03.2/file?path={path}"), "If-Match: x", b"text");
-        assert_eq!(answer.status, 404, "{path}: {answer:?}");
-    }
 }
 
 #[test]
 fn sizes_are_bounded() {
     let (server, _folder) = idle();
     server.post("/api/works/03.2/start");
-    let large = vec![b'x'; (1 << 20) + 1];
-    let path = "/api/works/03.2/file?path=src/main.rs";
-    assert_eq!(server.page("PUT", path, "If-Match: x", &large).status, 413);
+    let large = "x".repeat((1 << 20) + 1);
+    assert_eq!(server.save_over("x", "03.2", "src/main.rs", &large).status, 413);
     assert_eq!(server.page("POST", "/api/work", "", &vec![b'x'; (8 << 20) + 1]).status, 413);
-    // A gigabyte is refused before it is sent.
-    let head = format!("{}\nContent-Length: 1073741824", server.page_head("POST", "/api/work"));
-    assert_eq!(server.ask(&head, b"").status, 413);
-    let answer = server.page("POST", "/api/work", "", b"no zip");
-    assert_eq!(
-        (answer.status, answer.json()["cause"].clone()),
-        (400, json!("this is not a zip that the workshop made"))
-    );
-    let arguments = json!({ "name": "03", "arguments": "x".repeat(1001) }).to_string();
-    let answer = server.page("POST", "/api/run", "", arguments.as_bytes());
-    assert_eq!(answer.status, 422, "{answer:?}");
+    server
+        .page("POST", "/api/work", "", b"no zip")
+        .is_refused(400, "this is not a zip that the workshop made");
+    let run = json!({ "name": "03", "arguments": "x".repeat(1001) });
+    server.send("POST", "/api/run", &run).is_refused(422, "these arguments are too long");
 }
 
 #[test]

@@ -11,40 +11,37 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::common::Server;
-use crate::socket::{socket, until};
-use crate::{act, idle, server};
+use crate::socket::until;
+use crate::{act, idle, run, script, server};
+
+/// A workshop that nobody looks at, for this working folder.
+fn workshop(mine: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
+    command.args(["--driver", "/bin/false", "--book", "/"]).args(arguments).env("LAB_MINE", mine);
+    command
+}
 
 #[test]
 fn only_one_workshop_runs_and_the_next_one_continues() {
-    let (mut server, folder) = idle();
-    let first = server.url.clone();
-    let mine = server.mine();
-    let start = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
-        command
-            .arg("--driver")
-            .arg(folder.path().join("driver"))
-            .arg("--book")
-            .arg(folder.path().join("book"));
-        command.arg("--no-browser").args(arguments).env("LAB_MINE", &mine).output().unwrap()
-    };
-    let second = start(&[]);
-    assert!(second.status.success());
+    let (mut server, _folder) = idle();
+    let (first, origin, mine) = (server.url.clone(), server.origin(), server.mine());
+    let second = workshop(&mine, &["--no-browser"]).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stdout);
     assert_eq!(
-        String::from_utf8_lossy(&second.stdout),
-        format!("The workshop is running already: {first}\n")
+        (second.status.success(), &*said),
+        (true, &*format!("The workshop is running already: {first}\n"))
     );
     let (other, _other_folder) = idle();
     let port = other.port().to_string();
     assert!(server.end(Signal::SIGTERM).success());
-    let taken = start(&["--port", &port]);
+    let taken = workshop(&mine, &["--no-browser", "--port", &port]).output().unwrap();
     assert!(!taken.status.success());
     insta::assert_snapshot!(String::from_utf8_lossy(&taken.stderr).replace(&port, "PORT"));
-    let blocked = start(&["--port", "6000"]);
+    let blocked = workshop(&mine, &["--no-browser", "--port", "6000"]).output().unwrap();
     insta::assert_snapshot!(String::from_utf8_lossy(&blocked.stderr));
     // After a start on no port, the next one takes the first port.
     server.again();
-    assert_eq!(server.origin(), first.split_once("/#").unwrap().0);
+    assert_eq!(server.origin(), origin);
     assert_eq!(fs::metadata(mine.join("workshop.json")).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -53,13 +50,11 @@ fn only_one_workshop_runs_and_the_next_one_continues() {
 fn the_next_one_waits_for_one_that_is_ending() {
     let (mut first, _folder) =
         server("trap 'echo asked' HUP; echo started; until [ -e go ]; do sleep 0.1; done");
-    let run = act(&first, "/api/run", &json!({ "name": "03" })).json();
-    let mut terminal = socket(&first, &format!("/api/terminals/{}", run["terminal"]));
+    let (_, mut terminal) = run(&first, "03");
     until(&mut terminal, "started");
     first.signal(Signal::SIGTERM);
     until(&mut terminal, "asked");
-    let mut second = Command::new(env!("CARGO_BIN_EXE_workshop"));
-    second.args(["--driver", "/bin/false", "--book", "/", "--no-browser"]).env("LAB_MINE", first.mine());
+    let mut second = workshop(&first.mine(), &["--no-browser"]);
     let mut second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(second.stderr.take().unwrap()).lines();
     let waits = "Waiting for the workshop before, whose programs have yet to end ...";
@@ -76,21 +71,16 @@ fn the_next_one_waits_for_one_that_is_ending() {
 #[test]
 fn a_browser_gets_a_private_file() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (mine, opened) = (folder.path().join("mine"), folder.path().join("opened"));
+    let [mine, opened, other] = ["mine", "opened", "other"].map(|name| folder.path().join(name));
     fs::create_dir(&mine).unwrap();
     // Another file was there before, and something leads to a file of somebody's.
-    let (file, other) = (mine.join("open-workshop.html"), folder.path().join("other"));
+    let file = mine.join("open-workshop.html");
     fs::write(&other, "theirs").unwrap();
     std::os::unix::fs::symlink(&other, &file).unwrap();
     nix::unistd::mkfifo(&opened, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let browser = folder.path().join("xdg-open");
-    let script =
-        format!("printf '#!/bin/sh\\necho \"$1\" > {}\\n' > \"$1\" && chmod 755 \"$1\"", opened.display());
-    assert!(Command::new("sh").args(["-c", &script, "sh"]).arg(&browser).status().unwrap().success());
-    let mut server = Command::new(env!("CARGO_BIN_EXE_workshop"));
-    server.args(["--driver", "/bin/false", "--book", "/"]).env("LAB_MINE", &mine);
-    server.env("PATH", format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap()));
-    let mut server = server.stdout(Stdio::null()).spawn().unwrap();
+    script(&folder.path().join("xdg-open"), &format!("echo \"$1\" > {}", opened.display()));
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let mut server = workshop(&mine, &[]).env("PATH", path).stdout(Stdio::null()).spawn().unwrap();
     assert_eq!(fs::read_to_string(&opened).unwrap().trim_end(), file.to_str().unwrap());
     assert_eq!(fs::symlink_metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&file).unwrap().contains("url=http://127.0.0.1:"));
@@ -100,47 +90,24 @@ fn a_browser_gets_a_private_file() {
 }
 
 #[test]
-fn it_announces_its_address() {
+fn it_announces_its_address_and_ends_for_another_kernel() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let status = folder.path().join("status");
     fs::write(&status, "ready 6.12\n").unwrap();
-    let mut server = Server::with({
-        let status = status.clone();
-        move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
-            command.args(["--driver", "/bin/false", "--book", "/", "--announce"]).arg(&status);
-            command
-        }
-    });
-    // The end comes after the announcement.
-    server.end(Signal::SIGTERM);
-    let url = &server.url;
-    assert_eq!(fs::read_to_string(&status).unwrap(), format!("ready 6.12\nurl {url}\n"));
-}
-
-#[test]
-fn it_ends_for_another_kernel() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let status = folder.path().join("status");
     let mut server = Server::with_kernels(&status);
-    let boot = |server: &Server, kernel: &str| {
-        server.page("POST", "/api/kernel", "", json!({ "kernel": kernel }).to_string().as_bytes())
-    };
+    let boot = |server: &Server, kernel: &str| act(server, "/api/kernel", &json!({ "kernel": kernel }));
     let refused = boot(&server, "5.10");
-    assert_eq!(
-        (refused.status, &refused.json()["evidence"]),
-        (404, &json!("the kernels to choose from: 6.12, 7.2"))
-    );
-    let kernel = |server: &Server| server.get("/api/state").json()["kernel"].clone();
-    assert_eq!(kernel(&server), "6.12");
+    refused.is_refused(404, "the workshop can't boot Linux 5.10");
+    assert_eq!(refused.json()["evidence"], "the kernels to choose from: 6.12, 7.2");
+    assert_eq!(server.state()["kernel"], "6.12");
     let url = server.url.clone();
     server.boot("7.2");
-    assert!(fs::read_to_string(&status).unwrap().ends_with("\nnext 7.2\n"));
+    assert_eq!(fs::read_to_string(&status).unwrap(), format!("ready 6.12\nurl {url}\nnext 7.2\n"));
     // The page has the same address.
     server.again();
-    assert_eq!((kernel(&server), &server.url), (json!("7.2"), &url));
+    assert_eq!((&server.state()["kernel"], &server.url), (&json!("7.2"), &url));
     let (plain, _folder) = idle();
-    assert_eq!((boot(&plain, "7.2").status, kernel(&plain)), (404, Value::Null));
+    assert_eq!((boot(&plain, "7.2").status, &plain.state()["kernel"]), (404, &Value::Null));
 }
 
 #[test]

@@ -9,39 +9,29 @@ use serde_json::{Value, json};
 use crate::common::Server;
 use crate::idle;
 
-fn main_rs(server: &Server, work: &str) -> Value {
-    let files = server.get(&format!("/api/works/{work}/files")).json();
-    let mut files = files["files"].as_array().unwrap().iter();
-    files.find(|file| file["path"] == "src/main.rs").unwrap().clone()
-}
-
 #[test]
 fn a_change_from_elsewhere_is_not_overwritten() {
     let (server, _folder) = idle();
     server.post("/api/works/03.2/start");
     let file = server.mine().join("03.2/src/main.rs");
-    let path = "/api/works/03.2/file?path=src/main.rs";
-    let put = |version: &str, text: &str| {
-        server.page("PUT", path, &format!("If-Match: {version}"), text.as_bytes())
-    };
-    let first = main_rs(&server, "03.2")["version"].as_str().unwrap().to_owned();
+    let has = || fs::read_to_string(&file).unwrap();
+    let put = |version: &str, text: &str| server.save_over(version, "03.2", "src/main.rs", text);
+    let version = |saved: &crate::common::Response| saved.json()["version"].as_str().unwrap().to_owned();
+    let first = server.version("03.2", "src/main.rs");
     let saved = put(&first, "one\n");
-    assert_eq!((saved.status, fs::read_to_string(&file).unwrap()), (200, "one\n".to_owned()));
-    let second = saved.json()["version"].as_str().unwrap().to_owned();
+    assert_eq!((saved.status, &*has()), (200, "one\n"));
+    let second = version(&saved);
     // Another tab still has the first version.
     let refused = put(&first, "other\n");
-    assert_eq!((refused.status, fs::read_to_string(&file).unwrap()), (409, "one\n".to_owned()));
-    assert_eq!(
-        (refused.json()["text"].clone(), refused.json()["version"].clone()),
-        (json!("one\n"), json!(second))
-    );
+    assert_eq!((refused.status, &*has(), &refused.json()["text"]), (409, "one\n", &json!("one\n")));
+    assert_eq!(version(&refused), second);
     let third = put(&second, "two\n");
     assert_eq!(third.status, 200);
     // Nobody else changed it, so the same text again is no conflict.
     assert_eq!(put(&second, "two\n").status, 200);
     // A text that was saved after the version on which it builds is an old one, also if nobody heard that it was saved.
     fs::write(&file, "three\n").unwrap();
-    let third = third.json()["version"].as_str().unwrap().to_owned();
+    let third = version(&third);
     for (version, text, was_saved) in [
         (&first, "two\n", true),
         (&third, "two\n", false),
@@ -60,12 +50,9 @@ fn a_change_from_elsewhere_is_not_overwritten() {
 fn every_exercise_can_be_started_downloaded_and_uploaded() {
     let (server, _folder) = idle();
     let ids = |server: &Server, state: &str| -> BTreeSet<String> {
-        let all = server.get("/api/state").json();
-        let exercises = all["exercises"].as_array().unwrap().iter();
-        exercises
-            .filter(|one| one["state"] == state)
-            .map(|one| one["id"].as_str().unwrap().to_owned())
-            .collect()
+        let all = server.state();
+        let exercises = all["exercises"].as_array().unwrap().iter().filter(|one| one["state"] == state);
+        exercises.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
     };
     let all = ids(&server, "new");
     assert!(all.len() >= 18, "{all:?}");
@@ -100,10 +87,8 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     assert_eq!(restored.status, 200, "{restored:?}");
     assert_eq!(restored.json()["restored"].as_array().unwrap().len(), all.len() + 1);
     assert_eq!(fs::read_to_string(other.mine().join("03/src/main.rs")).unwrap(), stage);
-    assert_eq!(
-        (ids(&other, "started"), fs::read_to_string(other.mine().join("03.2/src/main.rs")).unwrap()),
-        (all, text)
-    );
+    assert_eq!(ids(&other, "started"), all);
+    assert_eq!(fs::read_to_string(other.mine().join("03.2/src/main.rs")).unwrap(), text);
     let diff = other.get("/api/works/03.2/diff").json();
     assert_eq!(diff["files"].as_array().unwrap().len(), 1);
     assert_eq!(other.get("/api/works/03.2/solution?mine=true").status, 403);
@@ -115,17 +100,17 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     let mine = other.mine().join("03.2/src/main.rs");
     fs::write(&mine, "newer").unwrap();
     let refused = other.page("POST", "/api/work?replace=false", "", &zip.body);
-    assert_eq!(refused.json()["cause"], "this would replace your files of 03.2");
-    assert_eq!((refused.status, fs::read_to_string(&mine).unwrap()), (409, "newer".to_owned()));
+    refused.is_refused(409, "this would replace your files of 03.2");
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "newer");
     assert_eq!(other.page("POST", "/api/work?replace=true", "", &zip.body).status, 200);
     assert_ne!(fs::read_to_string(&mine).unwrap(), "newer");
     // What a learner added comes along.
-    fs::write(server.mine().join("03.2/src/helper.rs"), "// helper\n").unwrap();
-    fs::write(server.mine().join("03.2/src/bpf/helper.h"), "/* helper */\n").unwrap();
+    let helpers = ["03.2/src/helper.rs", "03.2/src/bpf/helper.h"];
+    helpers.iter().for_each(|name| fs::write(server.mine().join(name), "// helper\n").unwrap());
     let zip = server.get("/api/work.zip");
     assert_eq!(other.page("POST", "/api/work?replace=true", "", &zip.body).status, 200);
-    assert_eq!(fs::read_to_string(other.mine().join("03.2/src/helper.rs")).unwrap(), "// helper\n");
-    assert_eq!(fs::read_to_string(other.mine().join("03.2/src/bpf/helper.h")).unwrap(), "/* helper */\n");
+    let restored = helpers.map(|name| fs::read_to_string(other.mine().join(name)).unwrap());
+    assert_eq!(restored, ["// helper\n"; 2]);
     // Reset.
     other.post("/api/works/03.2/start?again=true");
     assert_eq!(other.get("/api/works/03.2/diff").json()["files"], json!([]));
@@ -182,7 +167,7 @@ fn work_that_was_zipped_again_is_restored() {
         (&[("a/03.2/src/a.rs", b""), ("b/03.2/src/a.rs", b"")], "03.2/src/a.rs is in this zip twice"),
     ] {
         let answer = upload(files);
-        assert_eq!((answer.status, &answer.json()["cause"]), (400, &json!(cause)));
+        answer.is_refused(400, cause);
         assert!(answer.body.len() < 500, "{answer:?}");
     }
 }
@@ -190,9 +175,7 @@ fn work_that_was_zipped_again_is_restored() {
 #[test]
 fn the_concept_test_is_kept_as_in_a_terminal() {
     let (server, _folder) = idle();
-    let put = |when: &str, body: &Value| {
-        server.page("PUT", &format!("/api/test/{when}"), "", body.to_string().as_bytes())
-    };
+    let put = |when: &str, body: &Value| server.send("PUT", &format!("/api/test/{when}"), body);
     let taken = |half: &Value, answer: &str| -> Value {
         let questions = half["questions"].as_array().unwrap();
         let answer = |question: &Value| json!({ "question": question["id"], "answer": answer, "seconds": 7 });
@@ -219,7 +202,7 @@ fn the_concept_test_is_kept_as_in_a_terminal() {
     assert!(said.as_str().unwrap().starts_with("Thank you. Your answers and their times are in "), "{said}");
     assert_eq!(put("before", &taken(&before, "B")).status, 409, "not twice");
     assert_eq!(server.get("/api/test/during").status, 404);
-    assert_eq!(server.get("/api/state").json()["tests"], json!(["before"]));
+    assert_eq!(server.state()["tests"], json!(["before"]));
     // The other form comes after the course.
     let after = server.get("/api/test/after").json();
     assert_ne!(after["form"], before["form"]);

@@ -16,7 +16,7 @@ use common::{Error, OrCause, Result};
 use machine::host::tools::output;
 use machine::kernels::Kernel;
 use machine::lock::Lock;
-use machine::workbook::{Cross, Workbook};
+use machine::workbook::Workbook;
 use wire::arch::Arch;
 
 /// The text before the file's lists.
@@ -36,12 +36,10 @@ pub struct ThirdParty<'a> {
     /// The guest's architecture.
     pub arch: Arch,
     pub kernels: &'a [Kernel],
-    /// Its programs and libraries, each a file of a Debian package.
-    pub files: Vec<PathBuf>,
-    /// What built it, if it isn't for this machine's architecture.
-    pub cross: Option<&'a Cross>,
-    /// The folder with the packages of the workshop's compilers, if the guest has them.
-    pub compilers: Option<PathBuf>,
+    /// The folder whose records of Debian packages know the rest.
+    pub root: PathBuf,
+    /// Its programs and libraries, each a file of such a package. The workshop's guest has something of all of them.
+    pub files: Option<Vec<PathBuf>>,
 }
 
 /// The content of the file.
@@ -60,36 +58,23 @@ pub fn text(workbook: &Workbook, guests: &[ThirdParty<'_>]) -> Result<String> {
                 package.version
             );
         }
-        let root = guest.cross.map_or(Path::new("/"), |cross| &cross.root);
-        for (package, files) in packages(root, &guest.files)? {
-            let (source, version) = (&package.source, &package.version);
-            let _ = writeln!(text, "  {source} {version}  for {}: {}", guest.arch, files.join(", "));
-            let copyright = root.join("usr/share/doc").join(&package.name).join("copyright");
-            let copyright =
-                fs::read_to_string(&copyright).or_cause(format!("cannot read {}", copyright.display()))?;
-            copyrights.insert(format!("{source} {version}"), copyright);
-        }
-        if let Some(root) = &guest.compilers {
-            for (package, names) in all_packages(root)? {
-                let (source, version) = (&package.source, &package.version);
-                let _ = writeln!(
-                    text,
-                    "  {source} {version}  for {}'s workshop: {}",
-                    guest.arch,
-                    names.join(", ")
-                );
-                let folder = root.join("usr/share/doc");
-                // Packages of the same source may share a folder of documentation.
-                let found = names
-                    .iter()
-                    .find_map(|name| fs::read_to_string(folder.join(name).join("copyright")).ok());
-                if let Some(copyright) = found {
-                    copyrights.insert(format!("{source} {version}"), copyright);
+        for (source, names) in packages(&guest.root, guest.files.as_deref())? {
+            let _ = writeln!(text, "  {source}  for {}: {}", guest.arch, names.join(", "));
+            let folder = guest.root.join("usr/share/doc");
+            // Packages of the same source may share a folder of documentation.
+            let mut copyright =
+                names.iter().map(|name| fs::read_to_string(folder.join(name).join("copyright")));
+            match copyright.find_map(Result::ok) {
+                Some(copyright) => drop(copyrights.insert(source, copyright)),
+                None if guest.files.is_none() => {}
+                None => {
+                    return Err(Error::new(format!("{} has no copyright of {source}", folder.display()))
+                        .fix(format!("install it again: apt install --reinstall {}", names.join(" "))));
                 }
             }
         }
     }
-    let has_workshop = guests.iter().any(|guest| guest.compilers.is_some());
+    let has_workshop = guests.iter().any(|guest| guest.files.is_none());
 
     text.push_str(
         "\nRust libraries, compiled into the stages and tools, besides Rust's own (MIT OR Apache-2.0)\n\n",
@@ -103,7 +88,7 @@ pub fn text(workbook: &Workbook, guests: &[ThirdParty<'_>]) -> Result<String> {
         }
     }
     heading(&mut text, "The GNU General Public License, version 2");
-    text.push_str(include_str!("../../../../LICENSE-GPL-2.0"));
+    text.push_str(include_str!("../../../LICENSE-GPL-2.0"));
     for (package, copyright) in copyrights {
         heading(&mut text, &package);
         text.push_str(&copyright);
@@ -114,7 +99,7 @@ pub fn text(workbook: &Workbook, guests: &[ThirdParty<'_>]) -> Result<String> {
     }
     if has_workshop {
         heading(&mut text, "The scripts of the workshop's page");
-        text.push_str(include_str!("../../../workshop/page/licenses.txt"));
+        text.push_str(include_str!("../../workshop/page/licenses.txt"));
     }
     Ok(text)
 }
@@ -123,49 +108,20 @@ fn heading(text: &mut String, what: &str) {
     let _ = write!(text, "\n\n{}\n{what}\n\n", "=".repeat(80));
 }
 
-/// An installed Debian package.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Installed {
-    source: String,
-    version: String,
-    name: String,
-}
-
-/// The packages that these files below a root folder belong to, each with the names of its files.
-fn packages(root: &Path, files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
-    let mut packages = BTreeMap::<_, Vec<_>>::new();
-    for file in files {
-        let name = owner(root, file)?;
-        let mut query = dpkg_query(root);
-        query.args(["--show", "--showformat", "${source:Package}\n${source:Version}\n${Package}\n", &name]);
-        let found = output(&mut query)?.stdout;
-        let found = String::from_utf8_lossy(&found).into_owned();
-        let [source, version, name] =
-            found.lines().map(str::to_owned).collect::<Vec<_>>().try_into().map_err(|lines| {
-                Error::new(format!("dpkg-query does not name the source of {name}"))
-                    .evidence(format!("{lines:?}"))
-            })?;
-        let file = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
-        packages.entry(Installed { source, version, name }).or_default().push(file);
-    }
-    Ok(packages)
-}
-
-/// All packages below a root folder, each source with their names.
-fn all_packages(root: &Path) -> Result<BTreeMap<Installed, Vec<String>>> {
+/// The packages below a root folder that have these files, or all of them: each source with its version, and their names.
+fn packages(root: &Path, files: Option<&[PathBuf]>) -> Result<BTreeMap<String, Vec<String>>> {
     let mut query = dpkg_query(root);
     query.args(["--show", "--showformat", "${source:Package} ${source:Version} ${Package}\n"]);
-    let listed = String::from_utf8_lossy(&output(&mut query)?.stdout).into_owned();
-    let mut packages = BTreeMap::<_, Vec<_>>::new();
-    for line in listed.lines() {
-        let [source, version, name] = line
-            .split(' ')
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-            .try_into()
-            .map_err(|_| Error::new("dpkg-query does not name the source of a package").evidence(line))?;
-        packages.entry(Installed { source, version, name: String::new() }).or_default().push(name);
+    for file in files.unwrap_or_default() {
+        query.arg(owner(root, file)?);
     }
+    let mut packages = BTreeMap::<_, Vec<_>>::new();
+    for line in String::from_utf8_lossy(&output(&mut query)?.stdout).lines() {
+        let (source, name) = line.rsplit_once(' ').unwrap_or((line, line));
+        packages.entry(source.to_owned()).or_default().push(name.to_owned());
+    }
+    // A package may have several of the files.
+    packages.values_mut().for_each(Vec::dedup);
     Ok(packages)
 }
 

@@ -13,16 +13,15 @@ use std::process::Stdio;
 use cargo_metadata::camino::Utf8Path;
 use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, PackageId};
 use common::{Error, OrCause, Result};
+use machine::cross;
 use machine::host::folders::files as files_below;
 use machine::host::tools::{GIT, output};
-use machine::kernels::Kernel;
-use machine::workbook::{Recorded, Toolchain, Workbook};
-use machine::{cross, image};
+use machine::workbook::Workbook;
 use wire::arch::Arch;
 use wire::catalog::Catalog;
-use wire::kit::{NETWORK, ROOT, WORKBOOK};
+use wire::kit::ROOT;
 
-use crate::kit::compilers;
+use crate::compilers;
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
 const TOOLS: [(&str, &[&str]); 6] = [
@@ -35,7 +34,7 @@ const TOOLS: [(&str, &[&str]); 6] = [
 ];
 
 /// What the guest's shell reads when it starts.
-pub const PROFILE: &str = include_str!("../../../workshop/guest/profile");
+pub const PROFILE: &str = include_str!("../../workshop/guest/profile");
 
 /// The guest's command `cargo`, in the workbook's folder.
 pub const CARGO: &str = "lab/workshop/guest/cargo";
@@ -43,16 +42,44 @@ pub const CARGO: &str = "lab/workshop/guest/cargo";
 /// The folder of the compiled libraries in the guest.
 const LIBRARIES: &str = "workbook/lib";
 
-/// Writes the image for these kernels. `files` are those that all guests of the kit have.
-pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
+/// What a guest of a kit has besides what every guest has.
+pub struct Parts {
+    /// The workbook with the compilers of its programs.
+    pub workbook: Workbook,
+    pub programs: Vec<PathBuf>,
+    /// rustc's arguments for a learner's program, see [`Recorded`].
+    ///
+    /// [`Recorded`]: machine::workbook::Recorded
+    pub rustc: Vec<String>,
+    /// Other files, and their places in the guest.
+    pub copies: Vec<(PathBuf, PathBuf)>,
+}
+
+/// The drivers of its network card, where they are modules.
+pub const NETWORK: [&str; 2] = ["virtio_pci", "virtio_net"];
+
+/// Checks that a kernel's modules include the driver of that card. In all of our kernels it is one.
+pub fn has_network(modules: &Path) -> Result<()> {
+    let list = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
+    if list.contains("/virtio_net.ko:") {
+        return Ok(());
+    }
+    let folder = modules.ancestors().nth(3).unwrap_or(modules).display();
+    Err(Error::new("the kernel has no driver for the workshop's network card")
+        .evidence(format!("{folder} was fetched by an older version of the lab"))
+        .fix(format!("remove it, and the lab fetches it again: rm -r {folder}")))
+}
+
+/// Those of a guest with the workshop.
+pub fn parts(workbook: &Workbook) -> Result<Parts> {
     let with_compilers = compilers::workbook(workbook)?;
     let built = Built::new(&with_compilers)?;
     let root = with_compilers.cross().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
 
     let mut copies = compilers::files(root)?;
-    for library in &built.libraries {
-        copies.push((library.clone(), Path::new(LIBRARIES).join(library.file_name().unwrap_or_default())));
-    }
+    let library =
+        |file: &PathBuf| (file.clone(), Path::new(LIBRARIES).join(file.file_name().unwrap_or_default()));
+    copies.extend(built.libraries.iter().map(library));
     copies.extend(sources(workbook)?);
     let book = workbook.target.join("book");
     if !book.join("index.html").exists() {
@@ -60,61 +87,8 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
             .evidence(format!("{} has no index.html", book.display()))
             .fix("build it first: make docs"));
     }
-    for file in files_below(&book, "")? {
-        let place = Path::new("workbook/book").join(file.strip_prefix(&book).unwrap_or(&file));
-        copies.push((file, place));
-    }
-    copies.push((workbook.root.join(CARGO), "bin/cargo".into()));
-    for kernel in kernels {
-        let Some(modules) = &kernel.modules else { continue };
-        let place = Path::new(NETWORK).join(modules.file_name().unwrap_or_default());
-        for (nth, module) in network(modules)?.into_iter().enumerate() {
-            let name = module.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            copies.push((module.clone(), place.join(format!("{nth:02}-{name}"))));
-        }
-    }
-
-    let recorded =
-        Workbook { toolchain: Toolchain::Recorded(Recorded { rustc: built.rustc }), ..in_guest(workbook) };
-    let json = serde_json::to_vec(&recorded).or_cause("cannot describe the workbook")?;
-    let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != WORKBOOK).cloned().collect();
-    files.push((WORKBOOK, json));
-    let content = image::Content {
-        kernels: kernels.iter().collect(),
-        modules: image::MODULES.to_vec(),
-        binaries: built.programs,
-        cross: with_compilers.cross(),
-        profile: PROFILE,
-        files,
-        copies,
-    };
-    image::write(image, &content)
-}
-
-/// Of a kernel's modules, those for QEMU's network card, in the order in which to load them. The card's driver finds it only
-/// after the driver of its bus, which is a module before 6.12.
-fn network(modules: &Path) -> Result<Vec<PathBuf>> {
-    let list = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
-    let mut order = Vec::new();
-    for wanted in ["/virtio_pci.ko", "/virtio_net.ko"] {
-        let mut lines = list.lines().filter_map(|line| line.split_once(':'));
-        if let Some((module, needed)) = lines.find(|(module, _)| module.ends_with(wanted)) {
-            // A module's dependencies come in the reverse order.
-            for module in needed.split_whitespace().rev().chain([module]) {
-                let module = modules.join(module);
-                if !order.contains(&module) {
-                    order.push(module);
-                }
-            }
-        }
-    }
-    if order.iter().any(|module| module.ends_with("virtio_net.ko")) {
-        return Ok(order);
-    }
-    let folder = modules.ancestors().nth(3).unwrap_or(modules).display();
-    Err(Error::new("the kernel has no driver for the workshop's network card")
-        .evidence(format!("{folder} was fetched by an older version of the lab"))
-        .fix(format!("remove it, and the lab fetches it again: rm -r {folder}")))
+    copies.extend(placed(files_below(&book, "")?, &book, "workbook/book"));
+    Ok(Parts { workbook: with_compilers, programs: built.programs, rustc: built.rustc, copies })
 }
 
 /// The workbook, with its folders as they are in a guest.
@@ -130,18 +104,19 @@ pub fn in_guest(workbook: &Workbook) -> Workbook {
     known
 }
 
+/// Files of a folder, with their places in the guest's folder `to`.
+pub fn placed(files: Vec<PathBuf>, from: &Path, to: &str) -> Vec<(PathBuf, PathBuf)> {
+    let place = |file: &Path| Path::new(to).join(file.strip_prefix(from).unwrap_or(file));
+    files.into_iter().map(|file| (file.clone(), place(&file))).collect()
+}
+
 /// The files that git knows, with their places in the guest.
 fn sources(workbook: &Workbook) -> Result<Vec<(PathBuf, PathBuf)>> {
     let listed = output(GIT.command()?.current_dir(&workbook.root).args(["ls-files", "-z"]))?;
-    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let place = |name: &str| (workbook.root.join(name), Path::new("workbook").join(name));
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let files = listed.split_terminator('\0').map(|name| workbook.root.join(name));
     // A file may be removed, and git not know it yet.
-    Ok(names
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(place)
-        .filter(|(from, _)| from.exists())
-        .collect())
+    Ok(placed(files.filter(|file| file.exists()).collect(), &workbook.root, "workbook"))
 }
 
 /// What was compiled for the guest.
@@ -149,7 +124,7 @@ struct Built {
     programs: Vec<PathBuf>,
     /// The libraries that a program needs in order to be compiled.
     libraries: Vec<PathBuf>,
-    /// rustc's arguments for a program, see [`Recorded`].
+    /// rustc's arguments for a program.
     rustc: Vec<String>,
 }
 
@@ -340,16 +315,15 @@ mod tests {
     }
 
     #[test]
-    fn a_module_comes_after_those_that_it_needs() {
+    fn a_kernel_without_the_network_card_is_fetched_again() {
         let folder = tempfile::tempdir().unwrap();
         let modules = folder.path().join("6.1/lib/modules/6.1.0");
         fs::create_dir_all(&modules).unwrap();
         let list = |text: &str| fs::write(modules.join("modules.dep"), text).unwrap();
-        list("net/virtio_net.ko: core/failover.ko virtio.ko\nvirtio_pci.ko:\npci/virtio_pci.ko: virtio.ko\n");
-        let order = ["virtio.ko", "pci/virtio_pci.ko", "core/failover.ko", "net/virtio_net.ko"];
-        assert_eq!(network(&modules).unwrap(), order.map(|name| modules.join(name)));
+        list("net/virtio_net.ko: core/failover.ko virtio.ko\n");
+        has_network(&modules).unwrap();
         list("pci/virtio_pci.ko: virtio.ko\n");
-        let error = network(&modules).unwrap_err().to_string();
+        let error = has_network(&modules).unwrap_err().to_string();
         assert!(error.ends_with(&format!("rm -r {}", folder.path().join("6.1").display())), "{error}");
     }
 }

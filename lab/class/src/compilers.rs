@@ -14,29 +14,18 @@ use wire::arch::Arch;
 use wire::kit::ROOT;
 
 /// The packages with compilers, headers, and what learners may want to look with.
-const PACKAGES: [&str; 11] = [
-    "bpftool",
-    "busybox-static",
-    "clang-22",
-    "libc6-dev",
-    "libelf-dev",
-    "libgcc-12-dev",
-    "libstd-rust-web-dev",
-    "linux-libc-dev",
-    "lld-22",
-    "rustc-web",
-    "zlib1g-dev",
-];
+const PACKAGES: &str = "bpftool busybox-static clang-22 libc6-dev libelf-dev libgcc-12-dev libstd-rust-web-dev \
+                        linux-libc-dev lld-22 rustc-web zlib1g-dev";
 
 /// Of the packages that those depend on, the ones that they need in order to run. The others are gcc, and what it needs.
 const NEEDED: &str = "libbsd0 libc6 libcap2 libclang-common-22-dev libclang-cpp22 libedit2 libelf1 libffi8 libgcc-s1 \
-    libicu72 libllvm22 liblzma5 libmd0 libstdc++6 libtinfo6 libxml2 libz3-4 libzstd1 llvm-22-linker-tools zlib1g";
+                      libicu72 libllvm22 liblzma5 libmd0 libstdc++6 libtinfo6 libxml2 libz3-4 libzstd1 \
+                      llvm-22-linker-tools zlib1g";
 
 /// Whether a package is needed.
 fn is_needed(name: &str) -> bool {
     // The name of rustc's own library has its version.
-    PACKAGES.contains(&name)
-        || NEEDED.split(' ').any(|needed| needed == name)
+    PACKAGES.split(' ').chain(NEEDED.split(' ')).any(|needed| needed == name)
         || name.starts_with("libstd-rust-web-")
 }
 
@@ -80,7 +69,8 @@ pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
 fn folder(arch: Arch) -> Result<PathBuf> {
     let cache = cache()?;
     let folder = |arch: Arch| cache.join(format!("workshop-{arch}"));
-    let packages = PACKAGES.map(|name| format!("{name}:{}", arch.debian()));
+    let packages: Vec<_> = PACKAGES.split(' ').map(|name| format!("{name}:{}", arch.debian())).collect();
+    let place = folder(arch);
     let recipe = Recipe {
         what: &format!("the workshop's compilers for {arch}"),
         fix: "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
@@ -91,8 +81,8 @@ fn folder(arch: Arch) -> Result<PathBuf> {
         is_needed: &|name, architecture| is_needed(name) && [arch.debian(), "all"].contains(&architecture),
         scripts: &if arch == Arch::HERE { scripts(&cache) } else { Vec::new() },
     };
-    recipe.make(&folder(arch), None)?;
-    Ok(folder(arch))
+    recipe.make(&place, None)?;
+    Ok(place)
 }
 
 /// The name of the script that starts rustc on this machine, to compile for an architecture.
@@ -142,14 +132,7 @@ pub fn files(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
 
 /// Whether the guest needs a file. It links few static libraries, and reads no documentation.
 fn is_wanted(place: &Path) -> bool {
-    const NOT: [&str; 6] = [
-        "usr/bin/rust-gdb",
-        "usr/bin/rust-gdbgui",
-        "usr/bin/rust-lldb",
-        "usr/bin/rustdoc",
-        "usr/lib/debug",
-        "usr/share",
-    ];
+    const TOOLS: [&str; 4] = ["rust-gdb", "rust-gdbgui", "rust-lldb", "rustdoc"];
     // Those of glibc's parts, which are empty today, and those without which nothing can be linked.
     const STATIC: [&str; 7] =
         ["libc_nonshared.a", "libdl.a", "libgcc.a", "libgcc_eh.a", "libpthread.a", "librt.a", "libutil.a"];
@@ -158,5 +141,6 @@ fn is_wanted(place: &Path) -> bool {
     let is_rusts = place.starts_with("usr/lib/rustlib");
     let is_test = is_rusts && name.starts_with("libtest-");
     let is_static = name.ends_with(".a") && !is_rusts && !STATIC.contains(&name);
-    is_system && !NOT.iter().any(|not| place.starts_with(not)) && !is_test && !is_static
+    let is_read = ["usr/lib/debug", "usr/share"].iter().any(|folder| place.starts_with(folder));
+    is_system && !is_read && !TOOLS.contains(&name) && !is_test && !is_static
 }

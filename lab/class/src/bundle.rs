@@ -8,43 +8,53 @@
 //! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
 //! `make bundle-test` tests whole kits in an empty Debian.
 
-use std::fmt::Write as _;
-use std::fs::{self, DirEntry};
-use std::io::Write as _;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use clap::Args;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use indicatif::{ProgressBar, ProgressStyle};
 use machine::host::folders::{files, size};
 use machine::host::tools::{GIT, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
+use machine::signals;
 use machine::workbook::{Recorded, Toolchain, Workbook};
 use machine::{cross, image};
 use wire::arch::Arch;
 use wire::kit;
 
-use crate::kit::licenses::{self, ThirdParty};
-use crate::kit::{compilers, workshop};
+use crate::licenses::{self, ThirdParty};
+use crate::workshop::{self, Parts};
 
 /// What to put into a kit.
-#[derive(Clone, Debug, Default)]
+#[derive(Args)]
 pub struct KitOptions {
-    /// The architectures of its guests; empty for this machine's.
-    pub archs: Vec<Arch>,
-    /// Kernels by their series; empty for all of the matrix.
-    pub kernels: Vec<String>,
-    /// Its folder; by default `room-kit` in Cargo's target folder.
-    pub out: Option<PathBuf>,
-    /// Whether to add the workshop and its compilers to the guest.
-    pub with_workshop: bool,
-    /// Whether to add everything that is needed to build the workbook without a network.
-    pub with_sources: bool,
+    /// The architectures of its guests, such as arm64,x86_64 [default: this machine's]
+    #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true, value_delimiter = ',')]
+    arch: Vec<Arch>,
+    /// The kernels to include [default: all released ones]
+    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// The folder to write [default: room-kit in Cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Include everything that is needed to build the workbook without a network
+    #[arg(long)]
+    with_sources: bool,
+    /// Put the workshop into the guest, for a browser: an editor, compilers and the book. The first time, the lab
+    /// downloads 140 MB
+    #[arg(long)]
+    with_workshop: bool,
+    /// Make no kit, but verify this one: boot each of its kernels, and check what the stages and examples print
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources", "with_workshop"])]
+    pub verify: Option<PathBuf>,
 }
 
 /// What every kit has. Other folders have checksums, too.
@@ -53,8 +63,6 @@ const KIT: [&str; 2] = [SUMS, "lab"];
 const SUMS: &str = "SHA256SUMS";
 /// The sources of the last commit.
 const SOURCES: &str = "sources.tar.xz";
-/// The same sources, with the libraries that they need.
-const BUILD: &str = "build-kit.tar.xz";
 /// The licenses of what is in the kit, and where its sources are.
 const LICENSES: &str = "LICENSES.txt";
 /// The guest's root file system, in the folder of its architecture. We compress it with zstd because that unpacks fast,
@@ -63,9 +71,6 @@ const INITRAMFS: &str = "initramfs";
 
 /// The same with more files in it: the workshop's server, compilers, sources and the book.
 const WORKSHOP: &str = "workshop";
-
-/// What comes before its name in the name of a kernel's file.
-const VMLINUZ: &str = "vmlinuz-";
 
 /// Cargo settings that take libraries from the folder beside them and never use a network.
 const VENDORED: &str = r#"
@@ -81,23 +86,26 @@ offline = true
 
 /// Makes a kit and prints the size of each part. The same inputs give the same bytes.
 pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
-    let mut archs = if options.archs.is_empty() { vec![Arch::HERE] } else { options.archs.clone() };
+    let mut archs = if options.arch.is_empty() { vec![Arch::HERE] } else { options.arch.clone() };
     archs.sort();
     archs.dedup();
-    let mut guests = Vec::new();
-    let series = chosen(&options.kernels)?;
+    let (mut kernels, series) = (Vec::new(), chosen(&options.kernels)?);
     for arch in archs {
-        let kernels = series.iter().map(|series| series.get(arch, None));
-        let kernels = kernels.collect::<Result<Vec<_>>>()?;
-        guests.push(Guest { arch, kernels, workbook: cross::for_arch(workbook.clone(), arch, None)? });
+        let all = series.iter().map(|series| series.get(arch, None));
+        kernels.push((arch, all.collect::<Result<Vec<_>>>()?));
     }
     let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
     // We are about to replace this folder, so make sure that it is a kit.
-    let is_kit = KIT.iter().all(|file| out.join(file).exists());
-    if out.exists() && !is_kit {
+    if out.exists() && !KIT.iter().all(|file| out.join(file).exists()) {
         return Err(Error::new(format!("{} exists and is not a kit", out.display()))
             .evidence(format!("it lacks one of {}", KIT.join(", ")))
             .fix("name a folder that does not exist yet: --out DIR"));
+    }
+    let is_clone = workbook.root.join(".git").exists();
+    if options.with_sources && !is_clone {
+        return Err(Error::new("there are no sources to put into the kit")
+            .evidence(format!("{} is not a clone of the workbook", workbook.root.display()))
+            .fix("leave out --with-sources, or make the kit in a clone"));
     }
     let out = std::path::absolute(out).or_cause("cannot find out the folder's absolute path")?;
     let above = out.parent().unwrap_or(Path::new("/"));
@@ -107,51 +115,57 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
     let folder = work.path().join("kit");
     let has_workshop = options.with_workshop;
-    let mut kit = Kit {
-        workbook: workbook.clone(),
-        guests,
-        folder,
-        has_workshop,
-        parts: Vec::new(),
-        notes: Vec::new(),
-    };
-
-    let mut steps: Vec<(&str, Step)> = vec![
-        ("copying kernels", Kit::kernels),
-        ("making the guest", Kit::roots),
-        ("collecting licenses", Kit::licenses),
-        ("packing sources", Kit::sources),
-        ("copying the book", Kit::book),
-    ];
-    if options.with_sources && !workbook.root.join(".git").exists() {
-        return Err(Error::new("there are no sources to put into the kit")
-            .evidence(format!("{} is not a clone of the workbook", workbook.root.display()))
-            .fix("leave out --with-sources, or make the kit in a clone"));
+    let mut kit = Kit { workbook: workbook.clone(), guests: Vec::new(), folder, has_workshop };
+    begin("making the guest")?;
+    for (arch, kernels) in kernels {
+        let of_arch = cross::for_arch(workbook.clone(), arch, None)?;
+        let parts = if has_workshop { workshop::parts(&of_arch)? } else { kit.plain_parts(of_arch)? };
+        kit.guests.push(Guest { arch, kernels, parts });
     }
+    kit.kernels()?;
+    kit.roots()?;
+    begin("collecting licenses")?;
+    kit.licenses()?;
+    begin("packing sources")?;
+    match is_clone {
+        true => kit.sources()?,
+        false => eprintln!("warning: the kit has no sources, because this is not a clone of the workbook"),
+    }
+    kit.book()?;
     if options.with_sources {
-        steps.push(("packing the build kit", Kit::build_kit));
+        begin("packing the build kit")?;
+        kit.build_kit()?;
     }
-    steps.push(("summing up", Kit::finish));
-
-    let style = ProgressStyle::with_template("Room kit [{bar:40}] {pos}/{len} {msg}")
-        .map(|style| style.progress_chars("=> "))
-        .or_cause("the progress bar is not well formed")?;
-    let bar = ProgressBar::new(steps.len() as u64).with_style(style);
-    for (what, step) in steps {
-        bar.set_message(what.to_owned());
-        bar.tick();
-        step(&mut kit)?;
-        machine::signals::check()?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    begin("summing up")?;
+    kit.finish()?;
+    signals::check()?;
 
     if out.exists() {
         fs::remove_dir_all(&out).or_cause(format!("cannot replace {}", out.display()))?;
     }
     fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
-    print_text(kit.summary(&out).trim_end())?;
+    print_text(summary(&out)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lets a kit verify itself.
+pub fn verify(kit: &Path) -> Result<ExitCode> {
+    let launcher = kit.join("lab");
+    if !launcher.exists() {
+        return Err(Error::new(format!("{} is no kit", kit.display()))
+            .evidence("it has no launcher, which is a file called lab")
+            .fix("name the folder of a kit; make one: make bundle"));
+    }
+    // With sh, because a stick may be mounted without execute permission.
+    let status = Command::new("sh").arg(&launcher).arg("verify").status().or_cause("cannot start sh")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says which part of the kit comes next, unless somebody has interrupted us.
+fn begin(part: &str) -> Result<()> {
+    signals::check()?;
+    eprintln!("Room kit: {part} ...");
+    Ok(())
 }
 
 /// The kernels of these names, or all of the matrix. A kit gets only kernels that are tested, and each only once.
@@ -165,148 +179,86 @@ fn chosen(names: &[String]) -> Result<Vec<Series>> {
     Ok(if names.is_empty() { MATRIX.to_vec() } else { Series::all().filter(is_chosen).collect() })
 }
 
-/// Boots each kernel of a kit with the kit's own launcher, and checks what the stages and examples print.
-pub fn verify(folder: &Path) -> Result<ExitCode> {
-    let launcher = folder.join("lab");
-    let run = |arguments: &[&str]| -> Result<bool> {
-        // With sh, because a stick may be mounted without execute permission.
-        let status = Command::new("sh").arg(&launcher).args(arguments).status();
-        Ok(status.or_cause("cannot start sh")?.success())
-    };
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
-    for arch in [Arch::X86, Arch::Arm] {
-        let Ok(entries) = folder.join(arch.name()).read_dir() else { continue };
-        let name = |entry: DirEntry| Some(entry.file_name().to_str()?.strip_prefix(VMLINUZ)?.to_owned());
-        let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
-        names.sort();
-        if !run(&["--arch", arch.name(), "check"])? {
-            bad.push(format!("check for {arch}"));
-        }
-        for name in names {
-            print_text(format_args!("\nKernel {name} for {arch}"))?;
-            let is_good = run(&["--arch", arch.name(), "--kernel", &name, "demo"])?;
-            if is_good { &mut good } else { &mut bad }.push(format!("kernel {name} for {arch}"));
-        }
-    }
-    if good.is_empty() && bad.is_empty() {
-        return Err(Error::new(format!("{} is no kit", folder.display()))
-            .evidence("it has no kernels: neither a folder x86_64 nor a folder arm64")
-            .fix("name the folder of a kit; make one: make bundle"));
-    }
-    if !bad.is_empty() {
-        return Err(Error::new("the kit does not do what it should")
-            .evidence(format!("failed: {}; see their errors above", bad.join(", ")))
-            .fix("make it again: make bundle"));
-    }
-    print_text(format_args!("\nEvery stage and example that a kernel can run ran on {}.", good.join(", ")))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// One step of making a kit.
-type Step = fn(&mut Kit) -> Result<()>;
-
 struct Kit {
     workbook: Workbook,
     guests: Vec<Guest>,
     folder: PathBuf,
     has_workshop: bool,
-    /// The parts and their bytes.
-    parts: Vec<(String, u64)>,
-    /// What the kit lacks, and why.
-    notes: Vec<String>,
 }
 
 /// The guest of an architecture. Its files are in the folder of that name.
 struct Guest {
     arch: Arch,
     kernels: Vec<Kernel>,
-    /// The workbook, built for this architecture.
-    workbook: Workbook,
+    parts: Parts,
 }
 
 impl Kit {
-    fn part(&mut self, what: impl Into<String>, path: &str) {
-        self.parts.push((what.into(), size(&self.folder.join(path))));
-    }
-
     fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
         let path = self.folder.join(path);
         fs::write(&path, bytes).or_cause(format!("cannot write {}", path.display()))
     }
 
-    fn kernels(&mut self) -> Result<()> {
-        let mut parts = Vec::new();
+    fn kernels(&self) -> Result<()> {
         for Guest { arch, kernels, .. } in &self.guests {
             let folder = self.folder.join(arch.name());
             fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
             for kernel in kernels {
-                let path = format!("{arch}/{VMLINUZ}{}", kernel.name);
+                let release = kernel.package.as_ref().map_or(&*kernel.name, |package| &*package.release);
+                begin(&format!("copying kernel {release}"))?;
                 let image = fs::read(&kernel.image).or_cause("cannot read the kernel")?;
-                self.write(&path, image_for_kit(*arch, image)?)?;
-                let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
-                parts.push((format!("kernel {release}"), path));
+                self.write(&format!("{arch}/vmlinuz-{}", kernel.name), image_for_kit(*arch, image)?)?;
             }
             let default = kernels.iter().find(|kernel| kernel.name == DEFAULT).or(kernels.last());
             let default = default.map(|kernel| format!("{}\n", kernel.name)).unwrap_or_default();
             self.write(&format!("{arch}/default"), default)?;
         }
-        parts.into_iter().for_each(|(what, path)| self.part(what, &path));
         Ok(())
     }
 
     /// The guest of each architecture, with the workshop or without.
-    fn roots(&mut self) -> Result<()> {
-        let files = self.guest_files()?;
+    fn roots(&self) -> Result<()> {
+        let (name, level) = if self.has_workshop { (WORKSHOP, "-15") } else { (INITRAMFS, "-19") };
         let bare = self.folder.join("bare");
-        let mut parts = Vec::new();
-        for Guest { arch, kernels, workbook } in &self.guests {
-            let (name, level) = if self.has_workshop { (WORKSHOP, "-15") } else { (INITRAMFS, "-19") };
+        let network = if self.has_workshop { workshop::NETWORK.to_vec() } else { Vec::new() };
+        let file_system = file_system()?;
+        let cargo = (self.workbook.root.join(workshop::CARGO), "bin/cargo".into());
+        for Guest { arch, kernels, parts } in &self.guests {
             if self.has_workshop {
-                workshop::write(&bare, workbook, kernels, &files)?;
-            } else {
-                let cargo = (self.workbook.root.join(workshop::CARGO), "bin/cargo".into());
-                let content = image::Content {
-                    kernels: kernels.iter().collect(),
-                    modules: image::MODULES.to_vec(),
-                    binaries: workbook.build_small()?,
-                    cross: workbook.cross(),
-                    profile: workshop::PROFILE,
-                    files: files.clone(),
-                    copies: self.questions()?.into_iter().chain([cargo]).collect(),
-                };
-                image::write(&bare, &content)?;
+                kernels
+                    .iter()
+                    .filter_map(|kernel| kernel.modules.as_deref())
+                    .try_for_each(workshop::has_network)?;
             }
-            let path = format!("{arch}/{name}");
-            compress(level, &bare, &self.folder.join(&path))?;
-            parts.push((format!("the guest for {arch}"), path));
+            let toolchain = Toolchain::Recorded(Recorded { rustc: parts.rustc.clone() });
+            let known = Workbook { toolchain, ..workshop::in_guest(&self.workbook) };
+            let known = serde_json::to_vec(&known).or_cause("cannot describe the workbook")?;
+            let content = image::Content {
+                kernels: kernels.iter().collect(),
+                modules: image::MODULES.iter().chain(&network).copied().collect(),
+                binaries: parts.programs.clone(),
+                cross: parts.workbook.cross(),
+                profile: workshop::PROFILE,
+                files: vec![(kit::FILE_SYSTEM, file_system.clone()), (kit::WORKBOOK, known)],
+                copies: parts.copies.iter().chain([&cargo]).cloned().collect(),
+            };
+            image::write(&bare, &content)?;
+            compress(level, &bare, &self.folder.join(arch.name()).join(name))?;
         }
-        parts.into_iter().for_each(|(what, path)| self.part(what, &path));
         Ok(())
     }
 
-    /// The questions, and the sources that they quote, with their places in the guest.
-    fn questions(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
-        let root = &self.workbook.root;
-        let mut copies = Vec::new();
+    /// What a guest without the workshop has: the questions, too, and the sources that they quote.
+    fn plain_parts(&self, workbook: Workbook) -> Result<Parts> {
+        let mut quoted = Vec::new();
         for program in self.workbook.catalog.programs() {
-            let folder = &program.folder;
-            if folder.join(questions::FILE).exists() {
-                let sources = files(&folder.join("src"), "")?;
-                copies.extend(sources.into_iter().chain([folder.join(questions::FILE)]));
+            let questions = program.folder.join(questions::FILE);
+            if questions.exists() {
+                quoted.extend(files(&program.folder.join("src"), "")?.into_iter().chain([questions]));
             }
         }
-        let place = |file: &Path| Path::new("workbook").join(file.strip_prefix(root).unwrap_or(file));
-        Ok(copies.into_iter().map(|file| (file.clone(), place(&file))).collect())
-    }
-
-    /// The files that a guest of any architecture has.
-    fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
-        let none = Toolchain::Recorded(Recorded { rustc: Vec::new() });
-        let known = Workbook { toolchain: none, ..workshop::in_guest(&self.workbook) };
-        Ok(vec![
-            (kit::FILE_SYSTEM, file_system()?),
-            (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
-        ])
+        let copies = workshop::placed(quoted, &self.workbook.root, "workbook");
+        Ok(Parts { programs: workbook.build_small()?, workbook, rustc: Vec::new(), copies })
     }
 
     /// The list of programs for the README.
@@ -319,37 +271,27 @@ impl Kit {
         Ok(output(GIT.command()?.current_dir(&self.workbook.root).args(arguments))?.stdout)
     }
 
-    fn sources(&mut self) -> Result<()> {
-        if !self.workbook.root.join(".git").exists() {
-            self.notes.push("No sources: this is not a clone of the workbook.".to_owned());
-            return Ok(());
-        }
+    fn sources(&self) -> Result<()> {
         if !self.git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
-            self.notes.push(
-                "The sources are those of the last commit, without your changes since then.".to_owned(),
-            );
+            eprintln!("warning: the sources are those of the last commit, without your changes since then");
         }
         let tar = self.folder.join("sources.tar");
         let path = tar.display().to_string();
         self.git(&["archive", "--prefix=workbook/", "--output", &path, "HEAD"])?;
-        xz("-9", &tar)?;
-        self.part("sources", SOURCES);
-        Ok(())
+        xz("-9", &tar)
     }
 
-    fn book(&mut self) -> Result<()> {
+    fn book(&self) -> Result<()> {
         let book = self.workbook.target.join("book");
-        if !book.join("index.html").exists() {
-            self.notes.push("No book: build it with make docs, then make the kit again.".to_owned());
-            return Ok(());
+        if book.join("index.html").exists() {
+            return output(Command::new("cp").arg("-r").arg(&book).arg(&self.folder)).map(drop);
         }
-        copy_tree(&book, &self.folder.join("book"))?;
-        self.part("the book", "book");
+        eprintln!("warning: the kit has no book: build it with make docs, then make the kit again");
         Ok(())
     }
 
     /// The workbook with all libraries, and with the settings to use them.
-    fn build_kit(&mut self) -> Result<()> {
+    fn build_kit(&self) -> Result<()> {
         let work = machine::host::folders::temporary().or_cause("cannot make a folder")?;
         let tree = work.path().join("workbook");
         output(TAR.command()?.arg("-xf").arg(self.folder.join(SOURCES)).arg("-C").arg(work.path()))?;
@@ -365,34 +307,26 @@ impl Kit {
         pack.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
         pack.args(["--mode=u+rw,go=rX", "--format=gnu", "-cf"]).arg(&tar).arg("-C").arg(work.path());
         output(pack.arg("workbook"))?;
-        xz("-6", &tar)?;
-        self.part("the build kit", BUILD);
-        Ok(())
+        xz("-6", &tar)
     }
 
     /// The list of what others have made, and of its licenses.
-    fn licenses(&mut self) -> Result<()> {
+    fn licenses(&self) -> Result<()> {
         let mut works = Vec::new();
-        for Guest { arch, kernels, workbook } in &self.guests {
-            let cross = workbook.cross();
+        for Guest { arch, kernels, parts } in &self.guests {
+            let cross = parts.workbook.cross();
             // All that the workshop has from others is in the packages of its compilers.
-            let compilers =
-                if self.has_workshop { compilers::workbook(workbook)?.cross().cloned() } else { None };
-            let compilers = compilers.map(|cross| cross.root);
-            let files = match compilers {
-                Some(_) => Vec::new(),
-                None => image::works_of_others(&workbook.build_small()?, cross)?,
-            };
-            works.push(ThirdParty { arch: *arch, kernels, files, cross, compilers });
+            let is_plain = !self.has_workshop;
+            let files = is_plain.then(|| image::works_of_others(&parts.programs, cross)).transpose()?;
+            let root = cross.map_or("/".into(), |cross| cross.root.clone());
+            works.push(ThirdParty { arch: *arch, kernels, root, files });
         }
-        self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
-        self.part("licenses", LICENSES);
-        Ok(())
+        self.write(LICENSES, licenses::text(&self.workbook, &works)?)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.write("lab", include_str!("../../kit/lab"))?;
-        self.write("keep", include_str!("../../kit/keep"))?;
+    fn finish(&self) -> Result<()> {
+        self.write("lab", include_str!("../kit/lab"))?;
+        self.write("keep", include_str!("../kit/keep"))?;
         let launcher = self.folder.join("lab");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
             .or_cause("cannot make the launcher a program")?;
@@ -401,35 +335,30 @@ impl Kit {
             format!("{} for {}", names.join(", "), guest.arch)
         };
         let guests: Vec<_> = self.guests.iter().map(guest).collect();
-        let readme = include_str!("../../kit/README.md")
+        let readme = include_str!("../kit/README.md")
             .replace("@KERNELS@", &guests.join("; "))
             .replace("@PROGRAMS@\n", &self.programs());
         self.write("README.md", readme)?;
-        let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
         let files = files(&self.folder, "")?;
         let names = files.iter().map(|file| file.strip_prefix(&self.folder).unwrap_or(file));
         let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(names))?.stdout;
-        self.write(SUMS, sums)?;
-        self.parts.push(("launcher, README, checksums".to_owned(), size(&self.folder) - before));
-        Ok(())
+        self.write(SUMS, sums)
     }
+}
 
-    fn summary(&self, out: &Path) -> String {
-        let mut text = String::new();
-        let total = ("all".to_owned(), self.parts.iter().map(|(_, bytes)| bytes).sum());
-        for (what, bytes) in self.parts.iter().chain([&total]) {
-            let _ = writeln!(text, "{:>7.2} MB  {what}", *bytes as f64 / 1e6);
+/// The size of each part that a stick must have room for, each kernel and guest by itself, and of all of them.
+fn summary(kit: &Path) -> Result<String> {
+    let mut parts = BTreeSet::new();
+    for part in kit.read_dir().or_cause(format!("cannot read {}", kit.display()))?.flatten() {
+        let part = part.path();
+        match part.is_dir() && !part.ends_with("book") {
+            true => parts.extend(files(&part, "")?),
+            false => drop(parts.insert(part)),
         }
-        for note in &self.notes {
-            let _ = writeln!(text, "{note}");
-        }
-        let _ = writeln!(
-            text,
-            "The kit is {}. Try it: {0}/lab; or verify all of it: cargo class bundle --verify {0}",
-            out.display(),
-        );
-        text
     }
+    let line = |part: &PathBuf| format!("{:>7.2} MB  {}\n", size(part) as f64 / 1e6, part.display());
+    let parts: String = parts.iter().chain([&kit.to_owned()]).map(line).collect();
+    Ok(format!("{parts}Try it: {0}/lab; or verify all of it: {0}/lab verify", kit.display()))
 }
 
 /// A kernel's image as QEMU can boot it, and small. One for x86_64 unpacks itself; one for arm64 is not packed, and QEMU
@@ -470,16 +399,6 @@ fn compress(level: &str, bare: &Path, image: &Path) -> Result<()> {
     // what needs a larger window. The result does not depend on the number of threads.
     zstd.args([level, "--long=27", "-T0", "--quiet", "--rm", "-o"]).arg(image).arg(bare);
     output(&mut zstd).map(drop)
-}
-
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    for file in files(from, "")? {
-        let copy = to.join(file.strip_prefix(from).unwrap_or(&file));
-        let above = copy.parent().unwrap_or(to);
-        fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
-        fs::copy(&file, &copy).or_cause(format!("cannot copy {}", file.display()))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
