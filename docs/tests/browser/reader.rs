@@ -188,6 +188,9 @@ impl Reader {
     pub fn scheme(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+        // The page learns of it when it draws its next frame, which may be never if nothing else changes.
+        let corner = json!({ "x": 0, "y": 0, "width": 1, "height": 1, "scale": 1 });
+        self.call("Page.captureScreenshot", json!({ "clip": corner }));
     }
 
     /// What keeps people with a keyboard, a screen reader or weak eyes from using the page, as axe finds it: all that it
