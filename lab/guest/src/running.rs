@@ -21,19 +21,30 @@ use crate::workload::prepare;
 /// A stage or an example that runs in this guest, with its programs attached. It ends with this value, too.
 #[derive(Debug)]
 pub struct Running {
-    child: EndsAtDrop,
+    child: Killed,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
     /// The number of lines on stdout so far.
     lines: Arc<AtomicUsize>,
 }
 
+/// A process that ends with this value, even if somebody has stopped it.
 #[derive(Debug)]
-struct EndsAtDrop(Child);
+pub struct Killed(pub Child);
 
-impl Drop for EndsAtDrop {
+impl Killed {
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_none())
+    }
+}
+
+impl Drop for Killed {
     fn drop(&mut self) {
-        // It fails if the process has ended already.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -88,7 +99,7 @@ impl Running {
                 }
             })
         });
-        let stage = Self { child: EndsAtDrop(child), stdout, stderr, lines };
+        let stage = Self { child: Killed(child), stdout, stderr, lines };
         if wait.recv().is_ok() {
             return Ok(stage);
         }
@@ -97,12 +108,8 @@ impl Running {
         Err(Error::new(cause).evidence(seen.stderr))
     }
 
-    pub fn is_running(&mut self) -> Result<bool> {
-        Ok(self.child.0.try_wait().or_cause("cannot wait for a program")?.is_none())
-    }
-
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.0.id() as i32)
+        self.child.pid()
     }
 
     /// How many lines it has printed to stdout so far.

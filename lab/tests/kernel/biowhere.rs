@@ -15,7 +15,7 @@ use serde::Deserialize;
 use wire::disks::RAW_DEVICE;
 
 use crate::guest::{
-    AtEnd, Killed, around, end_exact, has, io, name, one_by_one, quiet, sh, stat, wait_until, with_ext4,
+    AtEnd, around, end_exact, has, io, killed, name, one_by_one, quiet, sh, stat, wait_until, with_ext4,
 };
 use crate::latency::{OneDisk, three_disks};
 use crate::{Case, cases};
@@ -185,7 +185,7 @@ fn biowhere_sees_pieces_that_end_at_the_same_moment() {
 fn biowhere_starts_on_a_busy_disk() {
     quiet();
     let disk = NullBlk::new("busy", Duration::from_millis(1)).unwrap();
-    let busy = Killed::start(&format!("io write {} --threads 4 --count 1000000", disk.device.display()));
+    let busy = killed(&format!("io write {} --threads 4 --count 1000000", disk.device.display()));
     let writes = || stat(&disk.device.to_string_lossy())[4];
     wait_until("the disk is busy", || writes() > 10);
     let tool = start("");

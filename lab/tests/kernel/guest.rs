@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::panic::panic_any;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::preflight::release;
 use common::trace_pipe::Line;
+pub use guest::running::Killed;
 use guest::running::{Observation, Running};
 use guest::system::{mount_fs, queue, unmount_fs};
 use guest::truth::{self, Event};
@@ -18,7 +19,6 @@ use libbpf_rs::query::ProgInfoIter;
 use machine::kernels::{Series, Trait};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Io};
 
@@ -89,32 +89,10 @@ pub fn start(command: &str) -> Running {
     Running::start(&command.split_whitespace().collect::<Vec<_>>()).unwrap()
 }
 
-/// A process that ends with the case, even if the case fails or has stopped the process.
-pub struct Killed(pub Child);
-
-impl Killed {
-    /// Starts a program with arguments that have no blanks in them. What it prints is lost.
-    pub fn start(command: &str) -> Self {
-        let command =
-            Command::new("sh").args(["-c", &format!("exec {command}")]).stdout(Stdio::null()).spawn();
-        Self(command.unwrap())
-    }
-
-    pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.0.id() as i32)
-    }
-
-    pub fn is_running(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a program with arguments that have no blanks in them, which ends with the case. What it prints is lost.
+pub fn killed(command: &str) -> Killed {
+    let command = Command::new("sh").args(["-c", &format!("exec {command}")]).stdout(Stdio::null()).spawn();
+    Killed(command.unwrap())
 }
 
 /// What the kernel calls a disk or a partition.

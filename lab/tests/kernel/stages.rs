@@ -21,7 +21,7 @@ use nix::unistd::{Pid, gettid};
 use wire::workload::Done;
 
 use crate::guest::{
-    AtEnd, Killed, around, instances, io, is_in, one_by_one, programs, quiet, sh, start, trace, wait_until,
+    AtEnd, around, instances, io, is_in, killed, one_by_one, programs, quiet, sh, start, trace, wait_until,
     watch, watch_while, with_ext4,
 };
 use crate::{Case, cases, is_soak, or_soak, variants};
@@ -550,7 +550,7 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
             // A disk that takes no time and so never lets a thread wait.
             let disk = NullBlk::with("flood", Duration::ZERO, &[("irqmode", 0), ("size", 1024)])?;
             let write = format!("io write {} --size 512 --threads 2 --count 1000000", disk.device.display());
-            let mut flood = Killed::start(&write);
+            let mut flood = killed(&write);
             // It ends although the flood does not.
             let seen = stage.wait()?;
             assert!(flood.is_running());
