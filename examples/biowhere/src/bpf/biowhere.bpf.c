@@ -555,8 +555,10 @@ static __always_inline bool has_ended(struct bio_info *info, const struct bio *b
 }
 
 /* The end of a bio that we know. */
-static __always_inline void ends(struct bio_info *info, u64 key, u64 ended_ns, u32 error)
+static __always_inline void ends(struct bio_info *info, u64 key, u32 error)
 {
+	/* Not earlier: then a piece that ends at the same moment may be done after this. */
+	u64 ended_ns = bpf_ktime_get_ns();
 	struct io *io = NULL;
 
 	if (!info->root && info->is_asked_for &&
@@ -584,7 +586,7 @@ static __always_inline void ends(struct bio_info *info, u64 key, u64 ended_ns, u
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry, struct bio *ended)
 {
-	u64 ended_ns = bpf_ktime_get_ns(), key = (u64)ended;
+	u64 key = (u64)ended;
 	u32 error = 0;
 
 	for (int level = 0; level < PIECES; level++) {
@@ -595,7 +597,7 @@ int BPF_PROG(bio_endio_entry, struct bio *ended)
 			return 0;
 		error = BPF_CORE_READ(bio, bi_status) ?: error; /* a piece hands its error on */
 		if (info)
-			ends(info, key, ended_ns, error);
+			ends(info, key, error);
 		if (!ends_in_a_chain(bio))
 			return 0;
 		key = (u64)BPF_CORE_READ(bio, bi_private);
@@ -612,7 +614,7 @@ int BPF_PROG(block_bio_complete, struct request_queue *q, struct bio *bio)
 
 	/* If bio_endio() was not called yet, it follows. */
 	if (info && info->ends)
-		ends(info, (u64)bio, bpf_ktime_get_ns(), bio->bi_status);
+		ends(info, (u64)bio, bio->bi_status);
 	return 0;
 }
 

@@ -232,8 +232,8 @@ fn lines() -> Result<Vec<String>> {
         None => "does not start".to_owned(),
     };
     let ours = |options: &[&str]| {
-        let file = File::create(PRINTED).or_cause("cannot make a file")?;
-        let running = Running::spawn(Command::new("biowhere").args(options).stdout(file))?;
+        let command = format!("exec biowhere {} > {PRINTED}", options.join(" "));
+        let running = Running::start(&["sh", "-c", &command])?;
         let cost = cost(Some(running.pid().as_raw() as u32))?;
         running.end(Signal::SIGINT)?;
         let text = fs::read_to_string(PRINTED).or_cause("cannot read the lines")?;
