@@ -51,6 +51,14 @@ impl Lines {
         }
     }
 
+    /// What a ring buffer calls with each record, to add its line.
+    pub fn printing<T: Record, L: Display>(&self, line: impl Fn(T) -> L) -> impl Fn(&[u8]) -> i32 {
+        move |record| {
+            self.add_event(record, &line);
+            0 // the next record, please
+        }
+    }
+
     /// How many lines were added so far.
     pub fn count(&self) -> u64 {
         self.state.borrow().count
@@ -80,6 +88,12 @@ impl Lines {
             }
         }
         Ok(())
+    }
+
+    /// After the programs were detached, adds what is still in a buffer with `consume`, and prints it.
+    pub fn drain(&self, consume: impl FnOnce() -> libbpf_rs::Result<()>) -> Result<()> {
+        consume()?;
+        self.print().map(drop)
     }
 
     /// Prints the lines that were not printed yet. Returns false if nobody reads our output any more, as after

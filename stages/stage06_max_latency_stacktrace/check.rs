@@ -7,18 +7,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{OrCause, Result};
-use nix::sys::signal::{Signal, kill};
+use common::OrCause;
 use wire::command::output;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;
 
 use super::stage05;
 use crate::check::{
-    Check, Program, count_of, expect_none_missing, expect_pair, pair, succeeded, watch, watch_while,
+    Check, Program, count_of, expect_none_missing, expect_pair, pair, watch, watch_stopped, watch_while,
 };
 use crate::null_blk::{NullBlk, long_enough};
-use crate::running::{Observation, Running, io};
+use crate::running::{Observation, io};
 use crate::system::WithoutFs;
 use crate::truth::{self, Event, durations, events, expect_stack};
 use crate::verdict::{Checked, expect, expect_line};
@@ -91,19 +90,6 @@ fn code_paths(binary: &str) -> Checked<String> {
     Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
 }
 
-/// Starts the program and stops it while `work` runs. Then it goes on, and Ctrl-C ends it.
-fn watch_stopped<T>(binary: &str, work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
-    let program = Running::start(&[binary])?;
-    let signal = |signal| kill(program.pid(), signal).or_cause("cannot signal the program");
-    signal(Signal::SIGSTOP)?;
-    let done = work();
-    // Else it would never end.
-    signal(Signal::SIGCONT)?;
-    let seen = program.end(Signal::SIGINT)?;
-    succeeded(&seen)?;
-    Ok((seen, done?))
-}
-
 fn records(binary: &str) -> Checked<String> {
     const SLOW: Duration = Duration::from_millis(20);
     const SECTORS: [u64; 8] = [8, 0, 24, 16, 40, 32, 56, 48];
@@ -116,7 +102,7 @@ fn records(binary: &str) -> Checked<String> {
         let words = ["taskset", &mask, "io", "write", RAW_DEVICE, "--count", "1", "--seek", &seek];
         output(Command::new(words[0]).args(&words[1..]))
     };
-    let (seen, _) = watch_stopped(binary, || {
+    let (seen, _) = watch_stopped(&[binary], || {
         (0..SECTORS.len()).try_for_each(|nth| write(nth).map(drop))?;
         io(&["write", &slow.device.to_string_lossy(), "--count", "1"])
     })?;
@@ -150,7 +136,7 @@ fn records(binary: &str) -> Checked<String> {
     expect_line(&seen, "Max latency ", format!("{most} ns"), why)?;
     expect_all_sent(all.len() as u64, &seen)?;
 
-    let (seen, _) = watch_stopped(binary, || io(&["write", RAW_DEVICE, "--count", &MANY.to_string()]))?;
+    let (seen, _) = watch_stopped(&[binary], || io(&["write", RAW_DEVICE, "--count", &MANY.to_string()]))?;
     let received = expect_all_sent(MANY, &seen)?;
     expect(
         received < MANY,

@@ -2,8 +2,8 @@
 //! `check.rs`. Here is what several of them need.
 
 use common::trace_pipe::Line;
-use common::{Error, Result};
-use nix::sys::signal::Signal;
+use common::{Error, OrCause, Result};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::sync;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
@@ -101,6 +101,19 @@ pub fn watch_while<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result
     let seen = program.end(Signal::SIGINT)?;
     succeeded(&seen)?;
     Ok((seen, done))
+}
+
+/// Like [`watch_while`], but the program is stopped meanwhile. Then it goes on until Ctrl-C.
+pub fn watch_stopped<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
+    let program = Running::start(argv)?;
+    let signal = |signal| kill(program.pid(), signal).or_cause("cannot signal the program");
+    signal(Signal::SIGSTOP)?;
+    let done = work();
+    // Else it would never end.
+    signal(Signal::SIGCONT)?;
+    let seen = program.end(Signal::SIGINT)?;
+    succeeded(&seen)?;
+    Ok((seen, done?))
 }
 
 /// Like [`watch_while`], but tries again if the kernel did not show some calls, which the program reports.

@@ -41,6 +41,8 @@ pub struct Program {
     pub slow: bool,
     /// How many words of its page a reader may see before the exercises, if more than usual.
     pub words: Option<usize>,
+    /// In how many lines of code it may differ from its parent, if in more than usual.
+    pub lines: Option<usize>,
 
     /// Of an example: the text that it comes from, with its year.
     pub text: String,
