@@ -36,7 +36,7 @@ fn io_has_as_many_in_flight_as_it_says() {
             let (done, most) = thread::scope(|scope| {
                 let work = scope.spawn(|| io(&work));
                 // The kernel looks at one tag after the other, so it may count an I/O and the one that follows it. Two
-                // looks don't do so.
+                // looks in a row don't.
                 let (mut most, mut last) = (0, 0);
                 while !work.is_finished() {
                     let now: u64 = in_flight(device).iter().sum();
