@@ -10,6 +10,7 @@ mod error;
 pub mod events;
 mod formats;
 pub mod functions;
+pub mod histogram;
 pub mod kernel;
 pub mod kernel_pid;
 mod kernel_types;

@@ -3,8 +3,8 @@
 use std::fs;
 
 use common::OrCause;
+use common::histogram::Histogram;
 use nix::unistd::sync;
-use toolkit::histogram::Histogram;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 
 use crate::check::{Check, watch_all};

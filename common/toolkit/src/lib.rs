@@ -1,4 +1,4 @@
-//! What several examples call beside `common`: histograms, reports at intervals, names of disks and of a
+//! What several examples call beside `common`: reports at intervals, names of disks and of a
 //! request's flags, and the kernel's own tracer.
 
 #![forbid(unsafe_code)]
@@ -7,5 +7,4 @@
 pub mod disks;
 pub mod flags;
 pub mod ftrace;
-pub mod histogram;
 pub mod interval;

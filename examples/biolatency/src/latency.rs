@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use common::histogram::Histogram;
 use common::{OrCause, Result};
 use serde::Serialize;
-use toolkit::histogram::Histogram;
 
 use crate::bpf::types;
 

@@ -1,9 +1,9 @@
 //! bitehist: how large are the I/Os that reach the disks?
 
 use clap::Parser;
+use common::histogram::Histogram;
 use common::{preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use toolkit::histogram::Histogram;
 use toolkit::interval::IntervalArgs;
 
 mod bpf {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use common::events::task_name;
+use common::histogram::Histogram;
 use common::{Result, record};
 use libbpf_rs::MapCore;
-use toolkit::histogram::Histogram;
 
 use crate::bpf::types;
 

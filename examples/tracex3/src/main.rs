@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::args::seconds;
+use common::histogram::Histogram;
 use common::{Error, OrCause, preflight, record, report};
 use heatmap::{Form, Row, Scale};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use toolkit::histogram::Histogram;
 use toolkit::interval::IntervalArgs;
 
 mod heatmap;

@@ -6,7 +6,7 @@ use std::{fmt, fs};
 use common::report::SlowBio;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
-use toolkit::histogram::Histogram;
+use common::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::running::Observation;

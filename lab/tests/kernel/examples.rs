@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use common::histogram::Histogram;
 use guest::truth::{histogram, histograms};
-use toolkit::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::guest::{end_exact as end, io, quiet, sh, start};

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::histogram::Histogram;
 use common::{Error, OrCause, Result, tracefs};
 use guest::null_blk::NullBlk;
 use guest::running::{Running, io};
@@ -15,7 +16,6 @@ use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use toolkit::ftrace;
-use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::FS_MOUNT;
 

@@ -5,7 +5,7 @@
 //! is the difference of two readings.
 //!
 //! ```
-//! use toolkit::histogram::Histogram;
+//! use common::histogram::Histogram;
 //!
 //! let before: Histogram = [0, 3].into_iter().collect();
 //! let now: Histogram = [1, 3, 7].into_iter().collect();
@@ -16,7 +16,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-use common::report::columns;
+use crate::report::columns;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 /// The count of each slot. Slot 0 is for the values 0 and 1, slot 1 for 2 and 3, slot 2 for 4 to 7, and so on. It is
