@@ -2,7 +2,7 @@
 //!
 //! It reports what it did, so we can check a stage's output against that.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -63,13 +63,17 @@ pub fn run(io: &Io) -> Result<Done> {
     })
 }
 
-/// Waits until this thread is the only one of its process.
+/// Waits until this thread is the only one of its process, beside the kernel's workers.
 ///
 /// The end of a thread is visible to `join()` before it is to a probe at `sched_process_exit`. A process that ended in
 /// between would have no thread left, as far as the kernel's count goes, while a probe has yet to see one of them.
 pub fn wait_for_threads() -> Result<()> {
-    let threads = || std::fs::read_dir("/proc/self/task").or_cause("cannot list the threads");
-    while threads()?.count() > 1 {
+    // io_uring's workers belong to the process, too, and one of them may stay as long as the process does.
+    let is_worker = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("iou-"))
+    };
+    let tasks = || fs::read_dir("/proc/self/task").or_cause("cannot list the threads");
+    while tasks()?.flatten().filter(|task| !is_worker(task)).count() > 1 {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -77,7 +81,7 @@ pub fn wait_for_threads() -> Result<()> {
 
 /// How many bytes were read from disks for this process so far.
 fn read_bytes() -> Result<u64> {
-    let io = std::fs::read_to_string("/proc/self/io").or_cause("cannot read /proc/self/io")?;
+    let io = fs::read_to_string("/proc/self/io").or_cause("cannot read /proc/self/io")?;
     let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());
     bytes.ok_or_else(|| Error::new("the kernel does not report what a process reads").evidence(io))
 }
@@ -169,7 +173,7 @@ mod tests {
             io(&["sync", path, "--count", "3", "--size", "1000", "--seek", "2", "--threads", "2"]).unwrap();
         assert_eq!((done.count, done.bytes, done.threads, done.pid), (6, 6000, 2, std::process::id()));
         assert!(done.first_ns < done.last_ns);
-        let bytes = std::fs::read(&file).unwrap();
+        let bytes = fs::read(&file).unwrap();
         assert_eq!(bytes.len(), 8000);
         assert!(
             bytes[..2000].iter().all(|byte| *byte == 0) && bytes[2000..].iter().all(|byte| *byte == 0xb1)
@@ -178,7 +182,7 @@ mod tests {
             assert_eq!(io(&[kind, path, "--count", "2", "--size", "4000"]).unwrap().bytes, 8000);
         }
         let done = io(&["mmap-cold", path, "--count", "3", "--stride", "2", "--random"]).unwrap();
-        assert_eq!((done.bytes, std::fs::metadata(&file).unwrap().len()), (3 * 4096, 5 * 4096));
+        assert_eq!((done.bytes, fs::metadata(&file).unwrap().len()), (3 * 4096, 5 * 4096));
     }
 
     /// Each engine writes and reads the same bytes. Whether the kernel has libaio and io_uring depends on the machine:
@@ -194,7 +198,7 @@ mod tests {
             ("io_uring", "write", "4"),
             ("io_uring", "sync", "3"),
         ] {
-            let _ = std::fs::remove_file(&path);
+            let _ = fs::remove_file(&path);
             let options =
                 "--count 10 --seek 1 --stride 2 --random --rwmixread 30 --fsync 3 --rate_iops 100".split(' ');
             let args = [kind, &path, "--engine", engine, "--iodepth", depth].into_iter();
@@ -210,7 +214,7 @@ mod tests {
             // Nothing that it saw took longer than all of it.
             let all_us = (done.last_ns - done.first_ns) as f64 / 1e3;
             assert!(clock.max_us <= all_us && clock.fsync_max_us <= all_us, "{done}");
-            let bytes = std::fs::read(&path).unwrap();
+            let bytes = fs::read(&path).unwrap();
             let written = bytes.chunks(4096).map(|block| block.iter().all(|byte| *byte == 0xb1));
             let written: Vec<_> = written.collect();
             assert_eq!(written.iter().filter(|written| **written).count(), 7, "{engine} {kind}");
