@@ -93,7 +93,7 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
     // `cargo upkeep record ctracer` makes the recording.
     let recording = Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?);
-    let present = present::page(workbook, &recording)?;
+    let present = present::page(workbook)?;
     book.with_preprocessor(Programs::new(workbook.clone()));
     book.build().map_err(said)?;
     let page = folder.join("present.html");

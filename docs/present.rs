@@ -12,7 +12,6 @@ use std::path::Path;
 use ::questions::Asked;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
-use ctracer::tree::Tree;
 use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
 use machine::workbook::diff::{self, FileDiff, Item, Kind, Reading};
@@ -23,7 +22,7 @@ use serde_json::{Value, json};
 use upkeep::publish::record;
 
 use crate::hands;
-use crate::life::{self, Bio};
+use crate::life;
 use crate::mysteries;
 use crate::pages;
 use crate::plans::{self, Plan, Slot};
@@ -69,9 +68,8 @@ fn in_page(style: &str) -> String {
 }
 
 /// The page.
-pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
-    let bio = Bio::longest(recording)?;
-    let slides = slides::all(workbook, &bio.words())?;
+pub fn page(workbook: &Workbook) -> Result<String> {
+    let slides = slides::all(workbook, &life::words(workbook)?)?;
     let plans = plans::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
@@ -106,10 +104,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     files.insert(MAP);
     let picture = |file: &&str| {
         let path = workbook.root.join("docs/src").join(file);
-        let svg = match *file {
-            life::PICTURE => bio.picture(),
-            _ => fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?,
-        };
+        let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
         let letters = letters(&svg).unwrap_or_default();
         if letters < LEAST {
             return Err(Error::new(format!("{file} does not fit a slide"))

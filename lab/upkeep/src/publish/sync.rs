@@ -37,6 +37,9 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         "output",
         console("cargo lab run 03", &one_io(&record::of(workbook.catalog.stage("03")?)?)?),
     );
+    let answer = record::of(workbook.catalog.stage("11")?)?;
+    let ios: Vec<_> = answer.lines().take(5).map(|line| format!("{line}\n")).collect();
+    add(top.clone(), "answer", console("cargo lab run 11", &ios.concat()));
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
     add(docs.join("install.md"), "systems", systems(&docs)?);
