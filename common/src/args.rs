@@ -62,6 +62,24 @@ impl Verbose for EventArgs {
     }
 }
 
+/// Options of a stage that prints nothing before its report.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReportArgs {
+    /// End after SECS seconds
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
+    pub duration: Option<Duration>,
+
+    /// Show libbpf's log and, when the kernel refuses a program, the verifier's
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+impl Verbose for ReportArgs {
+    fn verbose(&self) -> bool {
+        self.verbose
+    }
+}
+
 /// Parses a time in seconds, such as `5` or `0.5`.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()

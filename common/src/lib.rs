@@ -25,6 +25,7 @@ pub mod report;
 pub mod section;
 pub mod stop;
 pub mod symbols;
+pub mod task_storage;
 pub mod trace_pipe;
 pub mod traced;
 pub mod tracefs;

@@ -141,7 +141,7 @@ pub fn name_here(function: &str) -> Result<String> {
     Ok([function].into_iter().chain(older_name(function)).find(exists).unwrap_or(function).to_owned())
 }
 
-fn kernel_types() -> Result<Btf<'static>> {
+pub(crate) fn kernel_types() -> Result<Btf<'static>> {
     Btf::from_vmlinux().or_cause("cannot read the kernel's types")
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::Duration;
 
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -13,7 +14,8 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::kernel_pid::kernel_pid;
-use crate::{Error, OrCause, Result, stop};
+use crate::stop::{Stop, Wake};
+use crate::{Error, OrCause, Result, report, stop};
 
 /// What to trace: a process or a command.
 #[derive(Args, Clone, Debug, Default)]
@@ -38,7 +40,8 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Finds the process, or starts the command, which then waits until [`TracePipe::follow_process`] lets it run.
+    /// Finds the process, or starts the command, which then waits until [`Traced::follow`] or
+    /// [`TracePipe::follow_process`] lets it run.
     ///
     /// [`TracePipe::follow_process`]: crate::trace_pipe::TracePipe::follow_process
     pub fn new(args: &TracedArgs) -> Result<Self> {
@@ -94,6 +97,16 @@ impl Traced {
             Some(_) => kill(self.pid, Signal::SIGCONT).or_cause("cannot let the command run"),
             None => Ok(()),
         }
+    }
+
+    /// If we started the command, lets it run. Waits until the process ends, or for Ctrl-C, SIGTERM or the end of
+    /// `duration`.
+    pub fn follow(&self, duration: Option<Duration>) -> Result<()> {
+        self.begin()?;
+        report::print_tracing("");
+        let stop = Stop::new(duration)?;
+        while stop.wait(self.as_fd(), Some(self.as_fd()))? != Wake::Stop {}
+        Ok(())
     }
 
     /// If we started the command, ends it and returns its exit status: its own, or 128 + signal if a signal ended it.

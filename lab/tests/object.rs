@@ -236,6 +236,28 @@ fn each_program_brings_its_lines_along() {
 }
 
 /// A picture shows some stages at their probes, and these stages have such a probe.
+/// In `system_calls.bpf.h`, each processor has the numbers of its own header.
+#[test]
+fn the_numbers_of_system_calls_are_the_kernels() {
+    let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/build/include/system_calls.bpf.h");
+    let header = fs::read_to_string(header).unwrap();
+    let numbers = |text: &str| -> BTreeMap<String, u32> {
+        let number = |line: &str| {
+            let (name, number) = line.strip_prefix("#define __NR_")?.split_once(' ')?;
+            Some((name.to_owned(), number.split(' ').next()?.parse().ok()?))
+        };
+        text.lines().filter_map(number).collect()
+    };
+    let (x86, rest) = header.split_once("#elif").unwrap();
+    let (arm64, both) = rest.split_once("#else").unwrap();
+    for (ours, kernels) in [(x86, "x86_64-linux-gnu/asm/unistd_64.h"), (arm64, "asm-generic/unistd.h")] {
+        let kernels = numbers(&fs::read_to_string(format!("/usr/include/{kernels}")).unwrap());
+        let ours: BTreeMap<_, _> = numbers(ours).into_iter().chain(numbers(both)).collect();
+        assert_eq!(ours.len(), 13);
+        assert!(ours.iter().all(|(name, number)| kernels.get(name) == Some(number)), "{ours:?}");
+    }
+}
+
 #[test]
 fn the_pictures_show_the_probes() {
     let workbook = Workbook::read().unwrap();

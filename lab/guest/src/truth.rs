@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::{fmt, fs};
 
+use common::histogram::Histogram;
 use common::report::SlowBio;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
-use common::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::running::Observation;
@@ -145,7 +145,7 @@ pub fn page_cache(seen: &Observation) -> Checked<[u64; 4]> {
 
 /// How many calls the kernel skipped, or durations are missing, according to a report; `None` if it doesn't say.
 pub fn skipped(seen: &Observation) -> Option<u64> {
-    let calls = |line: &str| line.rsplit_once("calls skipped: ")?.1.parse().ok();
+    let calls = |line: &str| line.rsplit_once("alls skipped: ")?.1.parse().ok();
     seen.stdout.lines().rev().find_map(calls).or_else(|| not_measured(seen).ok())
 }
 
