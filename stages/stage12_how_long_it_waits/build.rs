@@ -1,0 +1,3 @@
+fn main() {
+    common_build::skeleton();
+}
