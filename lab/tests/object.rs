@@ -235,7 +235,6 @@ fn each_program_brings_its_lines_along() {
     }
 }
 
-/// A picture shows some stages at their probes, and these stages have such a probe.
 /// In `system_calls.bpf.h`, each processor has the numbers of its own header.
 #[test]
 fn the_numbers_of_system_calls_are_the_kernels() {
@@ -258,6 +257,7 @@ fn the_numbers_of_system_calls_are_the_kernels() {
     }
 }
 
+/// A picture shows some stages at their probes, and these stages have such a probe.
 #[test]
 fn the_pictures_show_the_probes() {
     let workbook = Workbook::read().unwrap();

@@ -58,7 +58,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 SEC("tp_btf/block_getrq")
 int block_getrq(u64 *ctx)
 {
-	/* On Linux 5.10, the bio is the second argument. bi_bdev came with 5.12. */
+	/* On Linux 5.10, the bio is the second argument. Newer kernels have bi_bdev. */
 	if (!bpf_core_field_exists(struct bio, bi_bdev))
 		return note(ctx[1], AT_QUEUE);
 	return note(ctx[0], AT_QUEUE);
@@ -79,7 +79,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	/* Without bytes, it is a flush after a write that was done before. */
+	/* Without bytes, it is a write's flush. Its data was done before. */
 	return nr_bytes ? note((u64)rq->bio, AT_DONE) : 0;
 }
 
@@ -92,7 +92,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	if (!io)
 		return 0; /* we did not see its start */
 
-	/* It came to all places, and no other piece of it is on its way. */
+	/* It came to all places, and no bio that is chained to it is on its way. */
 	if (io->times[AT_QUEUE] && io->times[AT_DISK] && io->times[AT_DONE] &&
 	    bio->__bi_remaining.counter == 1)
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
