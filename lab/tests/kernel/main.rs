@@ -50,6 +50,7 @@ mod split;
 mod stacks;
 mod stages;
 mod variants;
+mod waits;
 mod workload;
 mod writers;
 mod zoned;
@@ -129,6 +130,7 @@ const CASES: &[&[Case]] = &[
     zoned::CASES,
     questions::CASES,
     multipath::CASES,
+    waits::CASES,
     workload::CASES,
 ];
 
