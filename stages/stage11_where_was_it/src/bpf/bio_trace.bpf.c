@@ -79,7 +79,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	/* Without bytes, it is a write's flush. Its data was done before. */
+	/* If it comes in parts, the last one counts. Without bytes, it is a write's flush. */
 	return nr_bytes ? note((u64)rq->bio, AT_DONE) : 0;
 }
 
@@ -92,7 +92,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	if (!io)
 		return 0; /* we did not see its start */
 
-	/* It came to all places, and no bio that is chained to it is on its way. */
+	/* It came to all places, and waits for no other bio. */
 	if (io->times[AT_QUEUE] && io->times[AT_DISK] && io->times[AT_DONE] &&
 	    bio->__bi_remaining.counter == 1)
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
