@@ -94,7 +94,7 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	if (!wait || !wait->start_time)
 		return 0; /* we did not see its start */
 	u32 slot = log2_slot((end_time - wait->start_time) / 1000);
-	/* The remainders change nothing. They show the verifier that both indexes are in range. */
+	/* A remainder by a power of two is a bit mask, so the verifier knows the largest index. */
 	__sync_fetch_and_add(&hists[wait->kind % KINDS][slot % 64], 1); /* atomic: all CPUs count */
 	wait->start_time = 0;
 	return 0;
