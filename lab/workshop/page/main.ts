@@ -396,7 +396,7 @@ function draw(): void {
   const [done, all] = progressOf(state);
   const [answered, asked] = questions.progress;
   byId("progress").textContent =
-    `${done} of ${plural(all, "exercise")} and cases done, ${answered} of ${plural(asked, "question")} answered`;
+    `${done} of ${plural(all, "exercise")} and cases done, ${answered} of ${plural(asked, "question")}`;
   const bar = byId<HTMLProgressElement>("progress-bar");
   bar.max = all || 1;
   bar.value = done;
