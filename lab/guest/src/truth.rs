@@ -145,7 +145,8 @@ pub fn page_cache(seen: &Observation) -> Checked<[u64; 4]> {
 
 /// How many calls the kernel skipped, or durations are missing, according to a report; `None` if it doesn't say.
 pub fn skipped(seen: &Observation) -> Option<u64> {
-    let calls = |line: &str| line.rsplit_once("alls skipped: ")?.1.parse().ok();
+    // At the beginning of a line, too.
+    let calls = |line: &str| line.to_lowercase().rsplit_once("calls skipped: ")?.1.parse().ok();
     seen.stdout.lines().rev().find_map(calls).or_else(|| not_measured(seen).ok())
 }
 
@@ -161,6 +162,14 @@ pub fn histogram(text: &str) -> Histogram {
         (0..=slot).map(|nth| if nth == slot { count } else { 0 }).collect()
     };
     text.lines().filter_map(row).map(one).sum()
+}
+
+/// The histogram below a line such as `read: 12`, if there is one and its counts add up to this number.
+pub fn histogram_below(heading: &str, text: &str) -> Option<Histogram> {
+    let mut lines = text.lines();
+    let number = lines.find_map(|line| line.strip_prefix(heading)?.strip_prefix(": "))?;
+    let histogram = histogram(&lines.take_while(|line| line.contains(" : ")).collect::<Vec<_>>().join("\n"));
+    (number.parse() == Ok(histogram.count())).then_some(histogram)
 }
 
 /// The sums of each process's histograms in a text, which follow a line `PID: 583 UID: 0 CMD: dd`.
