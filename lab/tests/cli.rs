@@ -387,6 +387,39 @@ fn the_setup_refuses_a_folder_in_which_nothing_can_be_built() {
     assert!(text.contains("you may not write to mine") && text.contains("sudo chown"), "{text}");
 }
 
+/// Where there is no apt.
+#[test]
+fn the_setup_names_the_packages_of_other_systems() {
+    let root = Workbook::read().unwrap().root;
+    let (programs, release) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let kept = "cargo rustc sh sed sort head cut tr cat stat dirname uname id grep";
+    for name in kept.split(' ') {
+        let program = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|folder| folder.join(name))
+            .find(|file| file.exists());
+        std::os::unix::fs::symlink(program.unwrap(), programs.path().join(name)).unwrap();
+    }
+    for (system, fix) in [
+        ("ID=fedora\n", "fix:      sudo dnf install gcc make pkgconf-pkg-config "),
+        ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", " qemu-system-x86-core busybox "),
+        ("ID=arch\n", "fix:      sudo pacman -S --needed gcc make pkgconf "),
+        ("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\n", " clang qemu-x86 busybox-static "),
+        ("ID=alpine\n", "fix:      sudo apk add gcc musl-dev make "),
+        ("ID=nixos\n", "fix:      install them with your system's package manager"),
+    ] {
+        fs::write(release.path(), system).unwrap();
+        let mut setup = Command::new("sh");
+        setup.arg(root.join("lab/setup")).env("PATH", programs.path()).env("OS_RELEASE", release.path());
+        let text = run(setup.env("HOME", std::env::var_os("HOME").unwrap()));
+        // An arm64 machine wants another emulator.
+        assert!(
+            text.replace("qemu-arm", "qemu-x86").replace("aarch64-core", "x86-core").contains(fix),
+            "{system}: {text}"
+        );
+        assert!(text.ends_with("status: 1"), "{text}");
+    }
+}
+
 /// Otherwise a guest's programs may have instructions that its processor lacks, and `make workshop` writes beside what Cargo builds.
 #[test]
 fn make_takes_cargos_folder_and_leaves_out_the_users_flags() {

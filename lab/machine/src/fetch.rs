@@ -24,6 +24,9 @@ pub fn is_offline() -> bool {
     OFFLINE.load(Ordering::Relaxed)
 }
 
+/// Where `python-apt-common` says what Debian's archives are called, one paragraph for each suite.
+const TEMPLATE: &str = "/usr/share/python-apt/templates/Debian.info";
+
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mirror {
     main: String,
@@ -31,7 +34,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// The mirror that the user names, or else the one that this machine's apt uses.
+    /// The mirror that the user names, or else the one that this machine's apt uses. On Ubuntu, that is not Debian's, but a
+    /// package that Ubuntu installs knows one.
     pub fn find(wanted: Option<&str>) -> Result<Self> {
         if is_offline() {
             return Err(Error::new("nothing may be downloaded")
@@ -45,19 +49,21 @@ impl Mirror {
         list.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"]);
         // Other systems have no apt, and so no mirror.
         let targets = list.output().map(|targets| targets.stdout).unwrap_or_default();
-        Self::of_apt(&String::from_utf8_lossy(&targets))
+        Self::of_apt(&String::from_utf8_lossy(&targets), &fs::read_to_string(TEMPLATE).unwrap_or_default())
     }
 
     /// The mirror in apt's list. A line is MIRROR SUITE ORIGIN. Other distributions have a suite called stable, too, and a
     /// disc has only what was released with it.
-    fn of_apt(targets: &str) -> Result<Self> {
+    fn of_apt(targets: &str, template: &str) -> Result<Self> {
         let suites = targets.lines().filter_map(|line| line.strip_suffix(" Debian")?.split_once(' '));
         let suites = suites.map(|(mirror, suite)| (first_of_list(mirror), suite));
         let suites: Vec<_> = suites.filter(|(mirror, _)| mirror.starts_with("http")).collect();
         let find = |is: &dyn Fn(&str) -> bool| {
             suites.iter().find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.clone())
         };
-        let main = find(&|suite| !suite.contains('-')).ok_or_else(|| {
+        let of_template =
+            || template.lines().find_map(|line| Some(line.strip_prefix("BaseURI:")?.trim().to_owned()));
+        let main = find(&|suite| !suite.contains('-')).or_else(of_template).ok_or_else(|| {
             Error::new("this machine's apt knows no mirror of Debian")
                 .evidence(if targets.is_empty() {
                     "apt-get indextargets prints nothing: there is no apt, or it has no lists yet, or no sources"
@@ -65,7 +71,7 @@ impl Mirror {
                     targets
                 })
                 .fix(
-                    "on Debian: sudo apt-get update; elsewhere name a mirror: cargo lab kernels --fetch --mirror URL, where \
+                    "on Debian: sudo apt-get update; on Ubuntu: sudo apt-get install python-apt-common; elsewhere name a mirror: cargo lab kernels --fetch --mirror URL, where \
                      URL/dists and URL/pool are Debian's; for its security updates, debian in URL is replaced by debian-security",
                 )
         })?;
@@ -169,7 +175,9 @@ mod tests {
             https://updates/ bookworm-security Debian\nhttps://mirror/debian/ bookworm-updates Debian\n\
             https://mirror/debian/ bookworm Debian\n";
         let security = "https://updates/".to_owned();
-        let found = |targets: &str| Mirror::of_apt(targets).unwrap();
+        let template = "ChangelogURI: https://changes/\n\nSuite: {series}\nRepositoryType: deb\n\
+            BaseURI: https://archive/debian/\n\nSuite: {series}-security\nBaseURI: https://security/\n";
+        let found = |targets: &str| Mirror::of_apt(targets, template).unwrap();
         assert_eq!(found(lines), Mirror { security, ..mirror("https://mirror/debian/") });
         assert_eq!(found("https://mirror/debian/ sid Debian\n"), mirror("https://mirror/debian/"));
         let list = tempfile::NamedTempFile::new().unwrap();
@@ -182,8 +190,9 @@ mod tests {
         let targets = format!("mirror+file:{}/ trixie Debian\n", list.path().display());
         assert_eq!(found(&targets), mirror("https://mirror/debian/"));
         let ubuntu = "https://mirror/ubuntu/ noble Ubuntu\nhttps://browser/deb/ stable Browser\n";
-        insta::assert_snapshot!(Mirror::of_apt(ubuntu).unwrap_err());
-        assert!(Mirror::of_apt("").unwrap_err().to_string().contains("sudo apt-get update"));
+        assert_eq!(found(ubuntu), mirror("https://archive/debian/"));
+        insta::assert_snapshot!(Mirror::of_apt(ubuntu, "").unwrap_err());
+        assert!(Mirror::of_apt("", "").unwrap_err().to_string().contains("sudo apt-get update"));
         for (main, updates) in [
             ("https://old/debian/20260101T000000Z/", "https://old/debian-security/20260101T000000Z/"),
             ("https://debian/debian/", "https://debian/debian-security/"),
