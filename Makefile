@@ -17,7 +17,7 @@ DRIVER = $(shell CARGO_ENCODED_RUSTFLAGS= cargo build --quiet --package lab --bi
 # Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
 export CARGO_ENCODED_RUSTFLAGS :=
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test compare-peers distro-test vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -41,7 +41,7 @@ programs: driver
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package ask --package book --package class --package mystery --package questions --package upkeep --package workshop || status=$$?; \
+	cargo test --no-fail-fast --package ask --package blkbook --package book --package class --package mystery --package questions --package upkeep --package workshop || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
@@ -115,6 +115,9 @@ workshop-test: build ## Test that kit in an empty Debian without a network (root
 	cargo test --no-run --package workshop --test image
 	WORKSHOP_KIT=$(abspath $(WORKSHOP)) WORKSHOP_KERNEL=$(KERNEL) unshare --net --mount sh -c 'busybox ip link set lo up && \
 		exec cargo test --offline --package workshop --test image -- --test-threads=1 --nocapture'
+
+tools: setup driver ## Make blkbook, one file with all tools, to take to other machines: make tools [ARCH=arm64]
+	@cargo lab tools $(if $(ARCH),--arch $(ARCH)) $(if $(MIRROR),--mirror $(MIRROR))
 
 distro-test: setup-test ## Follow the README in new Debians, and record the result: make distro-test [SUITES=sid] (root)
 	@lab/distro-test $(SUITES)

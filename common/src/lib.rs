@@ -14,7 +14,7 @@ pub mod histogram;
 pub mod kernel;
 pub mod kernel_pid;
 mod kernel_types;
-mod lab;
+pub mod lab;
 pub mod libbpf_log;
 pub mod page;
 pub mod preflight;

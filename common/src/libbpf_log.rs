@@ -61,7 +61,15 @@ impl From<libbpf_rs::Error> for Error {
 /// or somewhere in it.
 pub fn explain(error: &libbpf_rs::Error, file: &[u8]) -> Error {
     let (text, verbose) = (format!("{error:#}"), VERBOSE.load(Ordering::Relaxed));
-    explain_with(error.kind(), &text, &take(), &Object::find_all(file), verbose, preflight::may_trace())
+    let mut objects = Object::find_all(file);
+    if let Ok(ours) = preflight::SECTIONS.lock()
+        && !ours.is_empty()
+    {
+        let name = |section: &str| section.trim_start_matches('?').to_owned();
+        let has = |object: &Object, ours: &str| object.sections().any(|section| name(section) == name(ours));
+        objects.retain(|object| ours.iter().all(|ours| has(object, ours)));
+    }
+    explain_with(error.kind(), &text, &take(), &objects, verbose, preflight::may_trace())
 }
 
 fn explain_with(
@@ -85,6 +93,9 @@ fn explain_with(
             refused
         };
     }
+    // Debian and Ubuntu have values above the kernel's own, 2.
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let is_paranoid = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
     let warnings = without_guesses(warnings);
     let evidence = if warnings.is_empty() { error } else { &warnings };
     if let Some(nameless) = section::nameless(sections(), error) {
@@ -97,6 +108,17 @@ fn explain_with(
                 .evidence(format!("{evidence}\nthis process has all capabilities that it needs"))
                 .fix("run it again with --verbose to see libbpf's whole log")
         }
+        ErrorKind::PermissionDenied
+            if is_paranoid
+                && ["perf event", "perf buffer event"].iter().any(|what| evidence.contains(what)) =>
+        {
+            Error::new("this kernel permits perf events, which kprobes and perf buffers are, only to root")
+                .evidence(format!(
+                    "{evidence}\nkernel.perf_event_paranoid is {}, so CAP_PERFMON is not enough",
+                    paranoid.trim()
+                ))
+                .fix("sudo sysctl kernel.perf_event_paranoid=2, or add CAP_SYS_ADMIN")
+        }
         ErrorKind::PermissionDenied => Error::new("the kernel does not permit this BPF program or probe")
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
             .fix(format!(
@@ -105,7 +127,7 @@ fn explain_with(
             )),
         ErrorKind::NotFound => Error::new("the kernel does not have what the program wants to attach to")
             .evidence(evidence)
-            .fix(format!("try a kernel that has it: {} --kernel VERSION", in_the_lab())),
+            .fix(format!("try a kernel that has it, with --kernel: {}", in_the_lab())),
         _ => Error::new("libbpf could not load or attach the BPF programs")
             .evidence(evidence)
             .fix("run it again with --verbose to see libbpf's whole log"),
@@ -116,7 +138,8 @@ fn explain_with(
 /// is never right here: since 5.11 BPF memory doesn't count against this limit, and on older kernels libbpf raises the
 /// limit itself.
 fn without_guesses(warnings: &str) -> String {
-    let lines = warnings.lines().filter(|line| !line.contains("ulimit") && !line.is_empty());
+    let is_guess = |line: &&str| line.contains("ulimit") || line.contains("RLIMIT_MEMLOCK");
+    let lines = warnings.lines().filter(|line| !is_guess(line) && !line.is_empty());
     lines.map(|line| line.trim_start_matches("libbpf: ")).collect::<Vec<_>>().join("\n")
 }
 

@@ -7,13 +7,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, FuncProto};
-use nix::unistd::{AccessFlags, Uid, eaccess, geteuid};
+use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
+use libbpf_rs::{OpenObject, OpenProgram};
+use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
-use crate::probe::{Function, Functions, older_name};
+use crate::probe::{Function, Functions, has_symbol, older_name};
 use crate::{Error, OrCause, Result, kernel, section, tracefs};
 
 pub use crate::kernel::release;
@@ -21,7 +21,7 @@ pub use crate::kernel::release;
 /// Something that a stage needs on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// User id 0.
+    /// Root, or a user with `CAP_BPF` and `CAP_PERFMON`.
     Root,
     /// The kernel's types, `/sys/kernel/btf/vmlinux`. CO-RE uses them to adjust the program's field accesses to this
     /// kernel.
@@ -82,6 +82,9 @@ impl fmt::Display for Need {
 /// What the run's programs need. [`check`] fills it, [`missing`] reads it.
 static NEEDS: Mutex<Vec<Need>> = Mutex::new(Vec::new());
 
+/// The sections of the object that [`check`] was asked about. A file with several tools has more objects.
+pub(crate) static SECTIONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Checks what the programs of an opened object need, before we load anything. It skips programs that will not be
 /// loaded.
 ///
@@ -92,9 +95,11 @@ static NEEDS: Mutex<Vec<Need>> = Mutex::new(Vec::new());
 /// # Errors
 /// Returns an error for the first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
+    let section = |program: OpenProgram<'_>| Some(program.section().to_str()?.to_owned());
+    let all: Vec<_> = object.progs().filter_map(section).collect();
+    *SECTIONS.lock().unwrap_or_else(PoisonError::into_inner) = all;
     let loaded = object.progs().filter(|program| program.autoload());
-    let sections: Vec<_> =
-        loaded.filter_map(|program| Some(program.section().to_str()?.to_owned())).collect();
+    let sections: Vec<_> = loaded.filter_map(section).collect();
     sections.iter().try_for_each(|name| section::check(name))?;
     let needs = needs(sections);
     needs.iter().try_for_each(Need::check_quickly)?;
@@ -118,8 +123,7 @@ pub(crate) fn missing() -> Option<Error> {
     if needs.is_empty() {
         return None;
     }
-    let mut functions = Some(Functions::read().ok().flatten());
-    needs.iter().find_map(|need| need.check_with(&mut functions).err())
+    needs.iter().find_map(|need| need.check().err())
 }
 
 /// Whether this kernel runs a `kprobe.session` program at every call of its function.
@@ -149,7 +153,7 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>> {
 /// alternatives, so one of their needs is enough. An example without BPF programs names an ftrace tracer in the same
 /// way: `tracer/function_graph`.
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
-    let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
+    let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown];
     let mut alternatives = Vec::new();
     for section in sections {
         let (optional, section) = match section.strip_prefix('?') {
@@ -159,6 +163,9 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
         let Some(need) = Need::of(section) else { continue };
         if matches!(need, Need::Tracer(_)) {
             needs.retain(|need| *need != Need::Btf);
+        }
+        if need.is_in_tracefs() && !needs.contains(&Need::Tracefs) {
+            needs.push(Need::Tracefs);
         }
         let list = if optional { &mut alternatives } else { &mut needs };
         if matches!(need, Need::Kprobe(_)) && !optional && !list.contains(&Need::Kprobes) {
@@ -201,9 +208,57 @@ impl Need {
         }
     }
 
+    /// Whether libbpf or the program itself reads a file of tracefs for it. A tracepoint with its group is an event there,
+    /// and one without is a type in BTF.
+    fn is_in_tracefs(&self) -> bool {
+        match self {
+            Self::Tracefs | Self::Tracer(_) => true,
+            Self::Tracepoint(name) => name.contains('/'),
+            _ => false,
+        }
+    }
+
     /// Checks whether this machine has it, and mounts tracefs if nobody has.
     pub fn check(&self) -> Result<()> {
-        self.check_with(&mut None)
+        match self {
+            Self::Root => {
+                no_user_namespace(&uid_map())?;
+                root(geteuid(), &effective())
+            }
+            Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
+            Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
+            Self::Tracefs => tracefs::path().and_then(|path| tracefs::may_read(&path)),
+            Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
+            Self::Kprobe(name) => {
+                Self::Kprobes.check()?;
+                with(|all| function(Probe::Kprobe, name, all))
+            }
+            Self::KprobeMulti(name) => {
+                has(self, "register_fprobe_ips", "5.18 or newer, built with CONFIG_FPROBE")?;
+                name.as_ref().map_or(Ok(()), |name| with(|all| function(Probe::Kprobe, name, all)))
+            }
+            Self::KprobeSession(name) => {
+                has(self, "register_fprobe_ips", "6.10 or newer, built with CONFIG_FPROBE")?;
+                has(self, "bpf_session_is_return", "6.10 or newer, built with CONFIG_FPROBE")?;
+                name.as_ref().map_or(Ok(()), |name| with(|all| function(Probe::Kprobe, name, all)))
+            }
+            Self::Fentry(name) => {
+                fentry_can_attach()?;
+                with(|all| function(Probe::Fentry, name, all))
+            }
+            Self::Fexit(name) => {
+                fentry_can_attach()?;
+                with(|all| function(Probe::Fexit, name, all))
+            }
+            Self::Fsession(name) => {
+                has(self, "bpf_jit_supports_fsession", "7.0 or newer")?;
+                with(|all| function(Probe::Fentry, name, all))
+            }
+            Self::Tracepoint(name) if has_type_of(name)? => Ok(()),
+            Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
+            Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
+            Self::OneOf(needs) => one_of(needs, Self::check),
+        }
     }
 
     /// Like [`Need::check`], but assumes that the kernel has all functions.
@@ -212,91 +267,38 @@ impl Need {
             Self::Kprobe(_) => Self::Kprobes.check(),
             Self::Fentry(_) | Self::Fexit(_) => fentry_can_attach(),
             Self::KprobeMulti(_) | Self::KprobeSession(_) | Self::Fsession(_) => Ok(()),
+            Self::Tracepoint(_) if !self.is_in_tracefs() => Ok(()),
             Self::OneOf(needs) => one_of(needs, Self::check_quickly),
             _ => self.check(),
         }
     }
 
-    /// Checks whether this machine has it, and changes nothing. `None` if we can't know because tracefs is not mounted.
+    /// Checks whether this machine has it, and changes nothing. `None` if this user can't know, because tracefs is not
+    /// mounted or can't be read.
     pub fn look(&self) -> Option<Result<()>> {
+        let is_readable = || tracefs::mounted().is_some_and(|path| tracefs::may_read(&path).is_ok());
         match self {
-            Self::Tracefs => Some(tracefs::look()),
+            Self::Tracefs => {
+                Some(tracefs::mounted().map_or_else(tracefs::look, |path| tracefs::may_read(&path)))
+            }
             Self::Root | Self::Btf | Self::NoLockdown | Self::Kprobes => Some(self.check()),
-            _ => tracefs::mounted().map(|_| self.check()),
-        }
-    }
-
-    /// Like [`Need::check`], with the list of the kernel's functions, which we read when we first need it.
-    fn check_with(&self, functions: &mut Option<Option<Functions>>) -> Result<()> {
-        match self {
-            Self::Root => {
-                no_user_namespace(&uid_map())?;
-                let instances = tracefs::mounted().map(|tracefs| tracefs.join("instances"));
-                root(
-                    geteuid(),
-                    &effective(),
-                    instances.is_some_and(|folder| eaccess(&folder, AccessFlags::W_OK).is_ok()),
-                )
-            }
-            Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
-            Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
-            Self::Tracefs => tracefs::path().map(drop),
-            Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
-            Self::Kprobe(name) => {
-                Self::Kprobes.check()?;
-                with(functions, |all| function(Probe::Kprobe, name, all))
-            }
-            Self::KprobeMulti(name) => with(functions, |all| {
-                has(all, self, "register_fprobe_ips", "5.18 or newer, built with CONFIG_FPROBE")?;
-                name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
-            }),
-            Self::KprobeSession(name) => with(functions, |all| {
-                has(all, self, "register_fprobe_ips", "6.10 or newer, built with CONFIG_FPROBE")?;
-                has(all, self, "bpf_session_is_return", "6.10 or newer, built with CONFIG_FPROBE")?;
-                name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
-            }),
-            Self::Fentry(name) => {
-                fentry_can_attach()?;
-                with(functions, |all| function(Probe::Fentry, name, all))
-            }
-            Self::Fexit(name) => {
-                fentry_can_attach()?;
-                with(functions, |all| function(Probe::Fexit, name, all))
-            }
-            Self::Fsession(name) => with(functions, |all| {
-                has(all, self, "bpf_jit_supports_fsession", "7.0 or newer")?;
-                function(Probe::Fentry, name, all)
-            }),
-            Self::Tracepoint(name) => {
-                let found = tracepoint(name, &tracefs::path()?.join("events"));
-                // Some tracepoints are for programs only: they have a symbol, but no event in tracefs.
-                let symbol = format!("__tracepoint_{name}");
-                match found {
-                    Err(_) if read(functions)?.is_some_and(|all| all.has_symbol(&symbol)) => Ok(()),
-                    found => found,
-                }
-            }
-            Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
-            Self::OneOf(needs) => one_of(needs, |need| need.check_with(functions)),
+            // /proc/kallsyms tells that to everybody.
+            Self::KprobeMulti(None) | Self::KprobeSession(None) => Some(self.check()),
+            Self::Tracepoint(name) if has_type_of(name).is_ok_and(|has| has) => Some(Ok(())),
+            _ => is_readable().then(|| self.check()),
         }
     }
 }
 
-/// The kernel's functions, which the first call reads; `None` if the kernel has no such list.
-fn read(functions: &mut Option<Option<Functions>>) -> Result<Option<&Functions>> {
-    let functions = match functions {
-        Some(functions) => functions,
-        None => functions.insert(Functions::read()?),
-    };
-    Ok(functions.as_ref())
+/// Whether the kernel's types have a tracepoint, named without its group. Those of modules are elsewhere.
+fn has_type_of(tracepoint: &str) -> Result<bool> {
+    Ok(!tracepoint.contains('/')
+        && kernel_types()?.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
 }
 
-/// Looks at the kernel's functions, if the kernel lists them.
-fn with(
-    functions: &mut Option<Option<Functions>>,
-    look: impl FnOnce(&Functions) -> Result<()>,
-) -> Result<()> {
-    read(functions)?.map_or(Ok(()), look)
+/// Looks at the kernel's functions, if we can read their list.
+fn with(look: impl FnOnce(&Functions) -> Result<()>) -> Result<()> {
+    Functions::here().map_or(Ok(()), look)
 }
 
 /// Checks that this machine has at least one of several things. If not, the evidence lists the cause for each.
@@ -321,15 +323,10 @@ fn one_of(needs: &[Need], mut check: impl FnMut(&Need) -> Result<()>) -> Result<
     }
 }
 
-fn root(user: Uid, effective: &[(&'static str, bool)], may_write_tracefs: bool) -> Result<()> {
-    if user.is_root() {
-        return Ok(());
-    }
+fn root(user: Uid, effective: &[(&'static str, bool)]) -> Result<()> {
     let has = |name| effective.contains(&(name, true));
-    let bpf = ["CAP_BPF", "CAP_PERFMON"].into_iter().filter(|name| !has("CAP_SYS_ADMIN") && !has(name));
-    let tracefs = (!may_write_tracefs && !has("CAP_DAC_OVERRIDE")).then_some("CAP_DAC_OVERRIDE");
-    let missing: Vec<_> = bpf.chain(tracefs).collect();
-    if missing.is_empty() {
+    let missing: Vec<_> = ["CAP_BPF", "CAP_PERFMON"].into_iter().filter(|name| !has(name)).collect();
+    if user.is_root() || has("CAP_SYS_ADMIN") || missing.is_empty() {
         return Ok(());
     }
     let without = match effective.iter().any(|(_, is_set)| *is_set) {
@@ -392,8 +389,8 @@ fn kprobes(path: &Path) -> Result<()> {
 }
 
 /// Checks for a feature of the Linux `since`, such as `7.0 or newer`, by a function that only such a kernel has.
-fn has(functions: &Functions, need: &Need, symbol: &str, since: &str) -> Result<()> {
-    if functions.has_symbol(symbol) {
+fn has(need: &Need, symbol: &str, since: &str) -> Result<()> {
+    if has_symbol(symbol) {
         return Ok(());
     }
     let kind = need.to_string();
@@ -475,9 +472,8 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
 }
 
 /// The capabilities for BPF, and whether this process has them, such as `CAP_SYS_ADMIN yes, CAP_PERFMON no`.
-pub(crate) fn capabilities() -> String {
-    let [bpf @ .., _] = effective();
-    bpf.map(|(name, is_set)| format!("{name} {}", if is_set { "yes" } else { "no" })).join(", ")
+pub fn capabilities() -> String {
+    effective().map(|(name, is_set)| format!("{name} {}", if is_set { "yes" } else { "no" })).join(", ")
 }
 
 /// Whether this process may do everything with BPF: it has `CAP_SYS_ADMIN` on this machine, and not only in a container's
@@ -490,13 +486,13 @@ fn uid_map() -> String {
     fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
 }
 
-/// The capabilities for BPF and then for root's files in tracefs, and which this process has.
-fn effective() -> [(&'static str, bool); 4] {
+/// The capabilities for BPF, and which this process has.
+fn effective() -> [(&'static str, bool); 3] {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     // The numbers are from the kernel's include/uapi/linux/capability.h.
-    [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39), ("CAP_DAC_OVERRIDE", 1)]
+    [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39)]
         .map(|(name, bit)| (name, mask >> bit & 1 == 1))
 }
 
@@ -510,7 +506,7 @@ mod tests {
 
     #[test]
     fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
-        insta::assert_snapshot!(error_text(root(Uid::from_raw(1000), &[("CAP_BPF", false)], false)), @r"
+        insta::assert_snapshot!(error_text(root(Uid::from_raw(1000), &[("CAP_BPF", false)])), @r"
         only root may trace the kernel
           evidence: this runs as user id 1000
           fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
@@ -564,7 +560,7 @@ mod tests {
 
     #[test]
     fn programs_need_what_their_sections_say() {
-        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(4);
+        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(3);
         assert_eq!(
             of(&["kprobe/submit_bio", "kretprobe/vfs_read"]),
             [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
@@ -599,11 +595,12 @@ mod tests {
 
     #[test]
     fn of_optional_programs_one_is_needed() {
-        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(4);
+        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(3);
         let shown = |sections: &[&str]| of(sections).iter().map(Need::to_string).collect::<Vec<_>>();
         assert_eq!(
             of(&["?kprobe.session/filemap_read", "?fexit/filemap_read", "tracepoint/filemap/x"]),
             [
+                Need::Tracefs,
                 Need::Tracepoint("filemap/x".into()),
                 Need::OneOf(vec![
                     Need::KprobeSession(Some("filemap_read".into())),

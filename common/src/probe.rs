@@ -3,10 +3,10 @@
 //! A function in kallsyms or BTF isn't necessarily one that you can probe: it may be `notrace`, as everything that is
 //! declared `inline` is. The list that counts is `available_filter_functions`.
 
-use std::cell::OnceCell;
 use std::fs;
+use std::sync::OnceLock;
 
-use crate::{OrCause, Result, tracefs};
+use crate::tracefs;
 
 /// Whether a function can be probed, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,23 +32,18 @@ pub fn older_name(name: &str) -> Option<&'static str> {
 pub struct Functions {
     /// The text of `available_filter_functions`: each line has a function, then its module if it has one.
     list: String,
-    /// The text of `/proc/kallsyms`. It has megabytes, so we read it only to explain why a function is not in the list.
-    kallsyms: OnceCell<String>,
 }
 
 impl Functions {
-    /// Reads the running kernel's list. `None` if the kernel is built without `CONFIG_DYNAMIC_FTRACE`, which kprobes do
-    /// not need.
-    pub fn read() -> Result<Option<Self>> {
-        let path = tracefs::path()?.join("available_filter_functions");
-        match fs::read_to_string(&path) {
-            Ok(list) => Ok(Some(Self { list, kallsyms: OnceCell::new() })),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).or_cause(format!(
-                "cannot read the list of functions that can be probed, {}",
-                path.display()
-            )),
-        }
+    /// The running kernel's list, which the first call reads. `None` if this user can't read it, or if the kernel is built
+    /// without `CONFIG_DYNAMIC_FTRACE`, which kprobes do not need.
+    pub fn here() -> Option<&'static Self> {
+        static HERE: OnceLock<Option<Functions>> = OnceLock::new();
+        let read = || {
+            let list = fs::read_to_string(tracefs::path().ok()?.join("available_filter_functions")).ok()?;
+            Some(Self { list })
+        };
+        HERE.get_or_init(read).as_ref()
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -57,21 +52,26 @@ impl Functions {
 
     /// Whether the function `name` can be probed on this kernel.
     pub fn find(&self, name: &str) -> Function {
+        self.find_in(name, has_symbol)
+    }
+
+    fn find_in(&self, name: &str, has_symbol: impl Fn(&str) -> bool) -> Function {
         if has_word(&self.list, name) {
             return Function::Attachable;
         }
-        if self.has_symbol(name) {
+        if has_symbol(name) {
             return Function::NotTraceable;
         }
         let suffixed = |other: &&str| other.strip_prefix(name).is_some_and(|suffix| suffix.starts_with('.'));
         Function::Absent { relatives: self.names().filter(suffixed).map(str::to_owned).collect() }
     }
+}
 
-    /// Whether the kernel has a symbol with this name, either a function or a variable.
-    pub fn has_symbol(&self, name: &str) -> bool {
-        let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
-        has_word(kallsyms, name)
-    }
+/// Whether the kernel has a symbol with this name, either a function or a variable.
+pub fn has_symbol(name: &str) -> bool {
+    // It has megabytes, so we read it only to explain why a function is not in the list.
+    static KALLSYMS: OnceLock<String> = OnceLock::new();
+    has_word(KALLSYMS.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default()), name)
 }
 
 /// Whether a text has this word. We search for the name first, because splitting tens of thousands of lines would be
@@ -86,21 +86,21 @@ fn has_word(text: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn functions() -> Functions {
+    fn find(name: &str) -> Function {
         let list = "submit_bio\nblk_account_io_completion.part.0\nblk_update_request\next4_mpage_readpages.isra.0 [ext4]\n";
         let kallsyms = "ffffffff81000000 T submit_bio\nffffffff81000010 t __blk_mq_end_request\n";
-        Functions { list: list.to_owned(), kallsyms: OnceCell::from(kallsyms.to_owned()) }
+        Functions { list: list.to_owned() }.find_in(name, |name| has_word(kallsyms, name))
     }
 
     #[test]
     fn kallsyms_alone_does_not_make_a_function_probeable() {
-        assert_eq!(functions().find("submit_bio"), Function::Attachable);
-        assert_eq!(functions().find("__blk_mq_end_request"), Function::NotTraceable);
-        assert_eq!(functions().find("submit"), Function::Absent { relatives: vec![] });
-        assert_eq!(functions().find("bio"), Function::Absent { relatives: vec![] });
-        assert_eq!(functions().find("blk_update_request"), Function::Attachable);
+        assert_eq!(find("submit_bio"), Function::Attachable);
+        assert_eq!(find("__blk_mq_end_request"), Function::NotTraceable);
+        assert_eq!(find("submit"), Function::Absent { relatives: vec![] });
+        assert_eq!(find("bio"), Function::Absent { relatives: vec![] });
+        assert_eq!(find("blk_update_request"), Function::Attachable);
         assert_eq!(
-            functions().find("ext4"),
+            find("ext4"),
             Function::Absent { relatives: vec![] },
             "the name of a module is not a function"
         );
@@ -109,6 +109,6 @@ mod tests {
     #[test]
     fn parts_that_the_compiler_made_are_relatives() {
         let relatives = vec!["ext4_mpage_readpages.isra.0".to_owned()];
-        assert_eq!(functions().find("ext4_mpage_readpages"), Function::Absent { relatives });
+        assert_eq!(find("ext4_mpage_readpages"), Function::Absent { relatives });
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use libbpf_rs::query::{
     KprobeMultiLinkInfo, LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
@@ -64,8 +65,19 @@ pub fn globals<T>(data: Option<&T>) -> Result<&T> {
     data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
 }
 
+/// What [`print_tracing`] calls first.
+static WHEN_TRACING: OnceLock<fn()> = OnceLock::new();
+
+/// For a program that watches what its tools cost: calls this once all BPF programs are attached.
+pub fn when_tracing(call: fn()) {
+    let _ = WHEN_TRACING.set(call);
+}
+
 /// Reports on stderr that all programs are attached. `what` is a sentence about them, or nothing.
 pub fn print_tracing(what: &str) {
+    if let Some(call) = WHEN_TRACING.get() {
+        call();
+    }
     if kernel_pid::is_inside() {
         eprintln!(
             "In this PID namespace, such as a container's, processes are printed with the ids that they have outside."
@@ -97,7 +109,7 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(skipped) => write!(f, "{skipped}"),
-            None => f.write_str("not known (Linux counts them from 6.7 on)"),
+            None => f.write_str("not known (Linux counts them from 6.7 on, and tells only root)"),
         }
     }
 }
@@ -115,7 +127,8 @@ impl fmt::Display for NotMeasured {
 }
 
 /// What to add to a number that doesn't include the skipped calls.
-const SKIPPED_UNKNOWN: &str = ", without the calls that this kernel skipped (Linux counts them from 6.7 on)";
+const SKIPPED_UNKNOWN: &str =
+    ", without the calls that this kernel skipped (Linux counts them from 6.7 on, and tells only root)";
 
 /// A bio, and when it began and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -314,7 +327,7 @@ mod tests {
     fn what_was_not_measured_is_one_number() {
         let of = |counted, skipped| NotMeasured { counted, skipped };
         insta::assert_snapshot!(of(3, Some(2)), @"Durations missing or too short: 5");
-        insta::assert_snapshot!(of(0, None), @"Durations missing or too short: 0, without the calls that this kernel skipped (Linux counts them from 6.7 on)");
+        insta::assert_snapshot!(of(0, None), @"Durations missing or too short: 0, without the calls that this kernel skipped (Linux counts them from 6.7 on, and tells only root)");
     }
 
     #[test]
@@ -389,7 +402,7 @@ mod tests {
         ==================================================
         Nothing was read through the page cache.
         ==================================================
-        Pages added beyond what was read: 9, calls skipped: not known (Linux counts them from 6.7 on)
+        Pages added beyond what was read: 9, calls skipped: not known (Linux counts them from 6.7 on, and tells only root)
         Not seen: reads by mmap(), and since Linux 6.5 by sendfile(), splice() and copy_file_range(), as in cp
         ");
     }

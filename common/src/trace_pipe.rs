@@ -87,12 +87,13 @@ impl TracePipe {
     /// Like [`TracePipe::follow`], but the end of `process` also ends the run. If we started `process`, it continues
     /// now.
     pub fn follow_process(&mut self, process: &Traced) -> Result<()> {
-        process.begin()?;
-        self.follow_until(Some(process.as_fd()))
+        self.follow_until(Some(process))
     }
 
-    fn follow_until(&mut self, process: Option<BorrowedFd<'_>>) -> Result<()> {
+    fn follow_until(&mut self, process: Option<&Traced>) -> Result<()> {
         report::print_tracing("");
+        process.map_or(Ok(()), Traced::begin)?;
+        let process = process.map(|process| process.as_fd());
         let stop = Stop::new(self.args.duration)?;
         while stop.wait(self.pipe.as_fd(), process)? == Wake::Readable {
             if self.print_some()? == Got::Enough {
@@ -294,8 +295,8 @@ const EVENT: &str = "events/bpf_trace/bpf_trace_printk";
 
 /// Creates a private buffer for the lines of these formats, or for everybody's.
 fn instance(tracefs: &Path, formats: Option<&[String]>) -> Result<Instance> {
-    let instance =
-        Instance::create(tracefs).map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
+    let instance = Instance::create(tracefs)
+        .map_err(|error| error.fix("use sudo, or the shared trace pipe: --shared-pipe"))?;
     let event = instance.path.join(EVENT);
     if !event.exists() {
         return Err(Error::new("this kernel writes the lines of bpf_printk() to the shared trace pipe only")

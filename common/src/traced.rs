@@ -102,8 +102,8 @@ impl Traced {
     /// If we started the command, lets it run. Waits until the process ends, or for Ctrl-C, SIGTERM or the end of
     /// `duration`.
     pub fn follow(&self, duration: Option<Duration>) -> Result<()> {
-        self.begin()?;
         report::print_tracing("");
+        self.begin()?;
         let stop = Stop::new(duration)?;
         while stop.wait(self.as_fd(), Some(self.as_fd()))? != Wake::Stop {}
         Ok(())

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
+use nix::unistd::geteuid;
 
 use crate::lab::in_the_lab;
 use crate::{Error, Result};
@@ -146,7 +147,29 @@ impl Instance {
 }
 
 fn cannot_make(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::new("cannot make a private trace buffer").evidence(format!("{what} {}: {error}", path.display()))
+    denied(Error::new("cannot make a private trace buffer"), what, path, error)
+}
+
+/// Adds to an error what failed, and if only root may do it, who may do it besides.
+fn denied(error: Error, what: &str, path: &Path, cause: &std::io::Error) -> Error {
+    let (evidence, user) = (format!("{what} {}: {cause}", path.display()), geteuid());
+    match cause.kind() {
+        ErrorKind::PermissionDenied if !user.is_root() => {
+            error.evidence(format!("{evidence}\nthis runs as user id {user}, without CAP_DAC_OVERRIDE"))
+        }
+        _ => error.evidence(evidence),
+    }
+}
+
+/// Checks that this user may read the files of a tracefs, which belong to root.
+pub(crate) fn may_read(tracefs: &Path) -> Result<()> {
+    // access(2) ignores capabilities, so we try.
+    let folder = tracefs.join("events");
+    folder.read_dir().map(drop).map_err(|error| {
+        Error::new("only root may read tracefs")
+            .evidence(format!("list {}: {error}", folder.display()))
+            .fix(format!("use sudo, or add CAP_DAC_READ_SEARCH, or run it in the lab: {}", in_the_lab()))
+    })
 }
 
 /// Whether a path does not exist any more. While an instance is being removed, the kernel reports ENODEV.

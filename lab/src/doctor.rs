@@ -91,7 +91,11 @@ fn natively(program: Option<&Program>) -> Result<Vec<Finding>> {
         Some(program) => sections(program)?,
         None => vec!["kprobe/submit_bio".to_owned()],
     };
-    let needs = preflight::needs(sections);
+    let mut needs = preflight::needs(sections);
+    // For the trace pipe, which the stages that print lines read.
+    if !needs.contains(&Need::Tracefs) {
+        needs.insert(needs.len().min(3), Need::Tracefs);
+    }
     let mut findings = Vec::new();
     for need in needs {
         let found = match (need.look(), &need) {
@@ -99,7 +103,7 @@ fn natively(program: Option<&Program>) -> Result<Vec<Finding>> {
                 Ok("not mounted yet; stages mount it when they run".to_owned())
             }
             (Some(found), _) => found.map(|()| String::new()),
-            (None, _) => Ok("unknown until tracefs is mounted".to_owned()),
+            (None, _) => Ok("unknown until tracefs can be read".to_owned()),
         };
         // Without root and kprobes, we can't look at the rest.
         let stop = [Need::Root, Need::Kprobes].contains(&need) && found.is_err();
@@ -114,8 +118,8 @@ fn natively(program: Option<&Program>) -> Result<Vec<Finding>> {
 /// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them. For an example
 /// without BPF, what its `Cargo.toml` names instead.
 pub fn sections(program: &Program) -> Result<Vec<String>> {
-    if let Some(tracer) = &program.tracer {
-        return Ok(vec![format!("tracer/{tracer}")]);
+    if !program.needs.is_empty() {
+        return Ok(program.needs.clone());
     }
     let [bpf, _] = program.sources()?;
     let source = fs::read_to_string(&bpf).or_cause(format!("cannot read {}", bpf.display()))?;

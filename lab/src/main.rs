@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use lab::{ask, clinic, demo, doctor, ended, exercise, list, types, workshop};
 use machine::boot::Boot;
 use machine::executor::{Executor, LocalGuest};
 use machine::host::folders;
-use machine::host::tools::BPFTOOL;
+use machine::host::tools::{BPFTOOL, output};
 use machine::kernels::{MATRIX, Series};
 use machine::terminal::{self, print};
 use machine::vm::{Stream, Vm};
@@ -69,6 +70,15 @@ enum Command {
         #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
         arch: Arch,
         /// The Debian mirror with these [default: the mirror that this machine's apt uses]
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+    },
+    /// Make blkbook: all stages and examples in one file, to take to other machines
+    Tools {
+        /// The architecture of those machines: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+        /// The Debian mirror with what builds for another architecture [default: the mirror that this machine's apt uses]
         #[arg(long, value_name = "URL")]
         mirror: Option<String>,
     },
@@ -309,6 +319,21 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
             workbook.build()?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Tools { arch, mirror } => {
+            signals::install_handlers()?;
+            let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
+            let folder = workbook.target.join("tools");
+            let file = folder.join(format!("blkbook-{}", arch.machine()));
+            let cannot = || format!("cannot write {}", file.display());
+            eprintln!("Compiling blkbook. The first time, this takes a few minutes ...");
+            let made = workbook.build_static()?;
+            if workbook.cross().is_none() {
+                output(std::process::Command::new(&made).arg("--version"))?;
+            }
+            fs::create_dir_all(&folder).or_cause(cannot())?;
+            fs::copy(&made, &file).or_cause(cannot())?;
+            print(&format!("{}\n", exercise::shown(&workbook, &file)))
         }
         Command::Diff { stages, full, patch, peek } => {
             let workbook = Workbook::read()?;

@@ -471,7 +471,7 @@ fn fixed(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_book_explains_errors_in_their_own_words() {
     let root = Workbook::read().unwrap().root;
-    let folders = ["common", "lab"].map(|folder| sources(&root.join(folder), is_rust));
+    let folders = ["blkbook", "common", "lab"].map(|folder| sources(&root.join(folder), is_rust));
     let scripts =
         fs::read_to_string(root.join("lab/setup")).unwrap() + &sources(&root.join("lab/class/kit"), |_| true);
     let sources = folders.concat() + &scripts;

@@ -103,6 +103,27 @@ pub fn of_requests(name: &str) -> Result<String> {
     Err(error.evidence(format!("{BLOCK}/{name} has no folder mq, and {found}")).fix(fix))
 }
 
+/// A disk, as BPF programs see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Such as `nvme0n1`.
+    pub name: String,
+    /// Whether its driver gets requests. If not, only bios reach it.
+    pub makes_requests: bool,
+    /// The disks that make requests for its bios.
+    pub beneath: Vec<String>,
+}
+
+/// All disks of this machine.
+pub fn all() -> Vec<Disk> {
+    let disk = |name: String| {
+        let mut beneath = BTreeSet::new();
+        add_beneath(&name, &mut beneath);
+        Disk { makes_requests: makes_requests(&name), beneath: beneath.into_iter().collect(), name }
+    };
+    names().into_iter().map(disk).collect()
+}
+
 /// The kernel's name of a whole disk that the user named.
 fn find(name: &str) -> Result<String> {
     // A node in /dev can have any name, but its number is the disk's. A hidden disk has no node.

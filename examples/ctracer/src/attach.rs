@@ -278,7 +278,8 @@ fn progress(what: &str, length: usize) -> ProgressBar {
 fn raise_limit(functions: u64) -> Result<()> {
     let cannot = "cannot open as many probes as there are functions";
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).or_cause(cannot)?;
-    let needed = 2 * functions + 64;
+    // Two links for each function, and what blkbook holds to count their cost.
+    let needed = 4 * functions + 64;
     if soft >= needed {
         return Ok(());
     }
@@ -308,7 +309,7 @@ pub fn choose(names: &[String], only: &[String], except: &[String]) -> Result<BT
                 "{} functions can be probed, but --functions and --exclude leave out all of them",
                 names.len()
             ))
-            .fix("choose from their names: ctracer list"));
+            .fix(format!("choose from their names: {} list", common::lab::called())));
     }
     Ok(chosen)
 }

@@ -4,7 +4,6 @@
 //! The file begins with the line `ctracer recording 3`, where 3 is the version. Then come [`Record`]s, one after
 //! another, in postcard's format. The first is a [`Record::Header`]. We never overwrite anything.
 
-use std::env;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -64,9 +63,7 @@ impl Kept {
         if let Some(scratch) = &mut self.scratch {
             scratch.disable_cleanup(true);
         }
-        let program = env::args_os().next().unwrap_or_default();
-        let (program, path) = (program.display(), self.path.display());
-        eprintln!("The recording is kept. Show it: {program} show {path}");
+        eprintln!("The recording is kept. Show it: {} show {}", common::lab::called(), self.path.display());
     }
 }
 

@@ -36,6 +36,8 @@ impl Reader {
     pub fn start(file: &Path, bytes: u32) -> Result<Self> {
         let cause = "cannot start a process that reads";
         let mut child = Command::new("/proc/self/exe")
+            // A program that holds several tools chooses by this name.
+            .arg0("page_cache_scenario")
             .args(["--reader", "--bytes", &bytes.to_string(), "--file"])
             .arg(file)
             // A signal that ends us must not end this process, too, because it cleans up after us.

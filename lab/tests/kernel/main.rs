@@ -49,6 +49,7 @@ mod slow_disk;
 mod split;
 mod stacks;
 mod stages;
+mod take_home;
 mod variants;
 mod waits;
 mod workload;
@@ -94,6 +95,8 @@ enum Mark {
     TwoPaths,
     /// Its guest has others' tools that measure I/O: fio and blktrace.
     Peers,
+    /// Its guest has blkbook.
+    Blkbook,
     /// It needs exact times, see [`Trait::CountsOnTwo`].
     Counted,
     /// It compares a kernel with the book's pictures and stories or the editor's data, which are those of x86_64, or has
@@ -131,6 +134,7 @@ const CASES: &[&[Case]] = &[
     questions::CASES,
     multipath::CASES,
     waits::CASES,
+    take_home::CASES,
     workload::CASES,
 ];
 
@@ -231,6 +235,7 @@ fn trials() -> Vec<Trial> {
     let usual = Fleet::new(|kernel| boot(kernel, |machine| machine));
     let with_paths = Fleet::new(|kernel| boot(kernel, multipath::with_disk));
     let with_peers = Fleet::new(boot_with_peers);
+    let with_blkbook = Fleet::new(take_home::boot);
     let counting = Fleet::new(|kernel| boot(kernel, Machine::counting));
     let mut trials = Vec::new();
     for (case, _, marks) in cases() {
@@ -257,6 +262,8 @@ fn trials() -> Vec<Trial> {
                 with_paths.clone()
             } else if is(Mark::Peers) {
                 with_peers.clone()
+            } else if is(Mark::Blkbook) {
+                with_blkbook.clone()
             } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
                 counting.clone()
             } else {

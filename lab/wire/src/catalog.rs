@@ -48,8 +48,10 @@ pub struct Program {
     pub text: String,
     /// Whether the demo runs it.
     pub demo: bool,
-    /// The ftrace tracer that it demonstrates, if it has no BPF programs.
-    pub tracer: Option<String>,
+    /// What it needs of a kernel, as sections of BPF programs name it, such as `fentry/bio_endio` or `tracer/function_graph`;
+    /// if there are none, the sections of its source say it.
+    #[serde(default)]
+    pub needs: Vec<String>,
 }
 
 impl Program {

@@ -207,7 +207,9 @@ impl fmt::Display for Summary<'_> {
         }
         match losses.suppressed {
             Some(missed) => write!(f, ", calls missed: {missed}"),
-            None => f.write_str(", calls missed: not known (the kernel counts them all from 6.7 on)"),
+            None => f.write_str(
+                ", calls missed: not known (the kernel counts them all from 6.7 on, and tells only root)",
+            ),
         }
     }
 }

@@ -7,9 +7,12 @@ use std::process::{Command, Stdio};
 
 use cargo_metadata::{Message, MetadataCommand, Package};
 use common::{Error, OrCause, Result};
+use wire::arch::Arch;
 use wire::catalog::{Catalog, Program};
 
+use crate::cross;
 use crate::host::folders;
+use crate::host::tools::output;
 use crate::signals;
 use crate::workbook::{Toolchain, Workbook, recorded};
 
@@ -69,6 +72,25 @@ impl Workbook {
     /// Builds only what runs in every guest, and no stage or example.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
         self.build_only(&[])
+    }
+
+    /// Builds `blkbook`, which has all stages and examples and needs no library. Returns the binary.
+    pub fn build_static(&self) -> Result<PathBuf> {
+        let mut command = self.cargo_build();
+        let mut flags = format!("{}\x1f-Ctarget-feature=+crt-static", self.remap_paths());
+        if self.cross().is_none() {
+            // A library that runs in the compiler can't be static, so Cargo must know these flags as those of a target.
+            command.args(["--target", &cross::target(Arch::HERE)]);
+            // Since Debian 13, libelf needs zstd, too, and libbpf-sys doesn't link it. rustc's last words to the linker are that
+            // dynamic libraries may follow.
+            let libraries = output(Command::new("pkg-config").args(["--static", "--libs-only-l", "libelf"]))?;
+            let libraries = String::from_utf8_lossy(&libraries.stdout).into_owned();
+            let more = libraries.split_whitespace().filter(|library| !["-lelf", "-lz"].contains(library));
+            flags.extend(more.map(|library| format!("\x1f-Clink-arg=-Wl,-Bstatic\x1f-Clink-arg={library}")));
+        }
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags);
+        command.args(["--quiet", "--profile", SMALL, "--package", "blkbook"]);
+        Ok(self.compile(command, &["blkbook".to_owned()], "blkbook does not compile")?.remove(0))
     }
 
     /// The command `cargo build`, in the workbook's folder and for its architecture.
@@ -190,10 +212,7 @@ fn mine(root: &Path) -> PathBuf {
 mod tests {
     use std::fs;
 
-    use wire::arch::Arch;
-
     use super::*;
-    use crate::cross;
 
     /// As in a home whose owner has set up Cargo for other work.
     #[test]

@@ -1,0 +1,162 @@
+//! What people take with them: blkbook needs no library on another machine, and no more rights than the book says; and an
+//! ejected stage needs nothing of the workbook.
+
+use std::fs;
+
+use common::{OrCause, Result};
+use guest::running::Observation;
+use guest::truth::histogram;
+use machine::vm::Vm;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use wire::disks::RAW_DEVICE;
+
+use crate::guest::{AtEnd, io, is_in, killed, name, programs, quiet, sh, start, wait_until};
+use crate::{Case, cases, workbook};
+
+pub const CASES: &[Case] = cases![
+    blkbook_needs_no_library(Blkbook),
+    blkbook_needs_two_capabilities(Blkbook, Outer),
+    blkbook_tells_what_a_tool_costs(Blkbook, Outer),
+];
+
+/// Boots a guest that has blkbook, too. Building it takes minutes, so no other guest has it.
+pub fn boot(kernel: &str) -> Result<Vm> {
+    let file = workbook()?.build_static()?;
+    let size = fs::metadata(&file).or_cause("blkbook was not built")?.len();
+    assert!(size <= 8 << 20, "blkbook has {size} bytes, and should have at most 8 MiB");
+    crate::boot(kernel, |mut machine| {
+        machine.binaries.push(file);
+        machine
+    })
+}
+
+/// How many I/Os there are to see: an odd number.
+const IOS: usize = 29;
+
+/// How many I/Os a tool has seen.
+type Count = fn(&Observation) -> usize;
+
+/// Runs each of these tools with `before` in front of it, and checks that it counts each I/O.
+fn each_counts(before: &str, tools: &[(&str, Count)]) {
+    for (tool, count) in tools {
+        let running = start(&format!("{before} {tool} --max-cpu 0"));
+        io(&format!("write /dev/scratch --count {IOS}"));
+        let seen = running.end(Signal::SIGINT).unwrap();
+        assert!(seen.status.success(), "{tool}: {seen:?}");
+        assert_eq!(count(&seen), IOS, "{tool}: {seen:?}");
+    }
+}
+
+/// The tools of which the page says that two capabilities are enough.
+const TOOLS: [(&str, Count); 6] = [
+    ("biolatency -j", |seen| {
+        let interval: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let kinds = interval["latency"].as_array().unwrap();
+        kinds.iter().map(|kind| kind["count"].as_u64().unwrap() as usize).sum()
+    }),
+    ("biowhere --json", |seen| {
+        let disk = name(RAW_DEVICE);
+        let ios = seen.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        ios.filter(|io| io["disk"] == *disk && io["bytes"] == 4096).count()
+    }),
+    ("bitehist", |seen| histogram(&seen.stdout).count() as usize),
+    ("bitesize", |seen| histogram(&seen.stdout).count() as usize),
+    ("tracex3 --json", |seen| {
+        let rows = seen.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.flat_map(|row| row["cells"].as_array().unwrap().clone())
+            .map(|cell| cell["count"].as_u64().unwrap() as usize)
+            .sum()
+    }),
+    ("stage11", |seen| seen.stdout.lines().filter(|line| line.starts_with("io ")).count()),
+];
+
+fn lives(seen: &Observation) -> usize {
+    let (_, lives) = seen.stdout.split_once(", lives: ").unwrap();
+    lives.split(',').next().unwrap().parse().unwrap()
+}
+
+/// In a root folder with busybox, blkbook, and what the kernel itself offers.
+fn blkbook_needs_no_library() {
+    quiet();
+    let _end = AtEnd("umount /alone/proc /alone/sys/kernel/tracing /alone/sys; rm -r /alone");
+    sh("mkdir -p /alone/proc /alone/sys /alone/tmp && cp /bin/busybox /bin/blkbook /alone
+        mount -t proc proc /alone/proc && mount -t sysfs sys /alone/sys
+        mount -t tracefs tracefs /alone/sys/kernel/tracing
+        ln -s blkbook /alone/biolatency");
+    let doctor = sh("chroot /alone /blkbook doctor --report");
+    assert!(!doctor.contains("MISSING") && !doctor.contains("  ?  "), "{doctor}");
+    assert!(
+        doctor.contains(&format!("{} ", name(RAW_DEVICE))) && doctor.contains("ok       stage12"),
+        "{doctor}"
+    );
+    each_counts("chroot /alone /blkbook", &TOOLS);
+    each_counts("chroot /alone /blkbook", &[("ctracer", lives)]);
+    each_counts("chroot /alone", &[("/biolatency -j", TOOLS[0].1)]);
+    each_counts(
+        "chroot /alone /blkbook",
+        &[("stage03", |seen| seen.stdout.lines().filter(|line| line.contains(" time duration: ")).count())],
+    );
+}
+
+/// What the page about one's own machine says of the rights that tools need.
+fn blkbook_needs_two_capabilities() {
+    quiet();
+    // Debian's kernels have 3, and keep perf events for CAP_SYS_ADMIN then.
+    let _end = AtEnd("echo 3 > /proc/sys/kernel/perf_event_paranoid");
+    fs::write("/proc/sys/kernel/perf_event_paranoid", "2").unwrap();
+    // Before 5.11, the memory of maps counted against a limit.
+    let limit = if is_in("..5.11") { ",+sys_resource" } else { "" };
+    let user = |more: &str| {
+        let caps = format!("-all,+bpf,+perfmon{more}{limit}");
+        format!(
+            "/bin/setpriv --reuid=1000 --clear-groups --inh-caps={caps} --ambient-caps={caps} --bounding-set={caps} blkbook"
+        )
+    };
+    let doctor = sh(&format!("{} doctor || echo status $?", user("")));
+    assert!(
+        doctor.contains("status 1\n") && doctor.contains("  MISSING  tracefs: only root may read"),
+        "{doctor}"
+    );
+    assert!(
+        doctor.contains("  ?        bitehist: ") && doctor.contains("  ok       hello_perf_output\n"),
+        "{doctor}"
+    );
+    each_counts(&user(""), &TOOLS);
+    each_counts(&user(",+dac_read_search"), &[("ctracer", lives)]);
+    for tool in ["bigreads", "hello_perf_output"] {
+        let seen = start(&format!("{} {tool} --duration 0.1", user(""))).wait().unwrap();
+        assert!(seen.status.success() && seen.stderr.contains("neither known nor limited"), "{seen:?}");
+    }
+}
+
+/// The kernel's own count of calls and of I/Os is exact. Too much ends the tool, with its report, and nothing is left, also
+/// not when it is killed.
+fn blkbook_tells_what_a_tool_costs() {
+    quiet();
+    let before = programs();
+    let running = start("blkbook biolatency --max-cpu 0 --cost");
+    io(&format!("write /dev/scratch --count {IOS}"));
+    let seen = running.end(Signal::SIGINT).unwrap();
+    // One program at the start of a request, and one at its end.
+    let calls = format!(" % of a CPU in 2 BPF programs ({} calls, ", 2 * IOS);
+    assert!(seen.stderr.contains(&calls), "{seen:?}");
+    assert!(seen.stderr.contains(&format!("The disks did {IOS} I/Os meanwhile: ")), "{seen:?}");
+    assert!(!seen.stderr.contains(" 0 ns"), "{seen:?}");
+
+    let running = start("blkbook biolatency --max-cpu 0.000001");
+    let busy = killed("sh -c 'while true; do io write /dev/scratch --count 29; done'");
+    let seen = running.wait().unwrap();
+    drop(busy);
+    assert_eq!(seen.status.code(), Some(1), "{seen:?}");
+    assert!(seen.stdout.contains("distribution"), "the report comes: {seen:?}");
+    assert!(
+        seen.stderr.contains("its BPF programs took too much time") && seen.stderr.contains("--max-cpu"),
+        "{seen:?}"
+    );
+
+    let running = start("blkbook ctracer --max-cpu 0 --cost");
+    assert!(!programs().is_subset(&before));
+    running.end(Signal::SIGKILL).unwrap();
+    wait_until("the kernel has freed the programs", || programs().is_subset(&before));
+}
