@@ -9,6 +9,7 @@ pub mod compiler;
 pub mod demo;
 pub mod dictionary;
 pub mod doctor;
+pub mod eject;
 pub mod ended;
 pub mod exercise;
 pub mod list;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::{ask, clinic, demo, doctor, ended, exercise, list, types, workshop};
+use lab::{ask, clinic, demo, doctor, eject, ended, exercise, list, types, workshop};
 use machine::boot::Boot;
 use machine::executor::{Executor, LocalGuest};
 use machine::host::folders;
@@ -101,6 +101,17 @@ enum Command {
     Exercise {
         #[command(subcommand)]
         command: Exercise,
+    },
+    /// Make a stage, an example or your working copy a crate of its own, outside of the workbook
+    Eject {
+        /// The stage, such as 03, or the example, such as bitehist; with --mine, the stage or exercise that you work on
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: String,
+        /// What to call it: a new folder here
+        name: String,
+        /// Take your own working copy of a stage or of an exercise, such as 03.1
+        #[arg(long)]
+        mine: bool,
     },
     /// Answer questions about a stage, an example or a chapter: what a run will show, and why
     Ask {
@@ -319,6 +330,15 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
             workbook.build()?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Eject { program, name, mine } => {
+            let workbook = Workbook::read()?;
+            if !mine {
+                let program = workbook.catalog.program(&program)?;
+                return eject::run(&workbook, program, &program.folder, &name);
+            }
+            let own = exercise::find(&workbook, &program)?;
+            eject::run(&workbook, own.program, &own.started(&workbook)?, &name)
         }
         Command::Tools { arch, mirror } => {
             signals::install_handlers()?;

@@ -272,6 +272,14 @@ fn trials() -> Vec<Trial> {
             trials.push(fleet.trial(nth, case, |guest| check(guest, case)));
         }
     }
+    // One kernel shows that what was ejected does the same.
+    let ejected = Fleet::new(take_home::boot_ejected);
+    let default = KERNELS.iter().position(|series| series.name == DEFAULT && arch() == Arch::HERE);
+    for (nth, (case, ..)) in
+        default.into_iter().flat_map(|nth| stages::by_their_checks().map(move |case| (nth, case)))
+    {
+        trials.push(ejected.trial(nth, &format!("ejected_{case}"), |guest| check(guest, case)));
+    }
     trials
 }
 

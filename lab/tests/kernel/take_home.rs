@@ -2,11 +2,14 @@
 //! ejected stage needs nothing of the workbook.
 
 use std::fs;
+use std::process::Command;
 
 use common::{OrCause, Result};
 use guest::running::Observation;
 use guest::truth::histogram;
+use lab::eject;
 use machine::vm::Vm;
+use machine::workbook::Program;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use wire::disks::RAW_DEVICE;
@@ -27,6 +30,31 @@ pub fn boot(kernel: &str) -> Result<Vm> {
     assert!(size <= 8 << 20, "blkbook has {size} bytes, and should have at most 8 MiB");
     crate::boot(kernel, |mut machine| {
         machine.binaries.push(file);
+        machine
+    })
+}
+
+/// Boots a guest in which each stage was ejected, and then built in an empty folder. The first time, that takes minutes.
+pub fn boot_ejected(kernel: &str) -> Result<Vm> {
+    let (workbook, folder) = (workbook()?, tempfile::tempdir().or_cause("cannot make a folder")?);
+    let build = |stage: &Program| {
+        let (name, crate_folder) = (stage.binary(), folder.path().join(stage.binary()));
+        eject::eject(&workbook, stage, &stage.folder, &name, &crate_folder)?;
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .current_dir(crate_folder)
+            .env("CARGO_ENCODED_RUSTFLAGS", "")
+            // With it, twelve programs are 600 MB, which the guest keeps in its memory.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_DEV_STRIP", "true")
+            .args(["build", "--quiet", "--offline"]);
+        cargo.arg("--target-dir").arg(workbook.target.join("ejected"));
+        Ok(workbook.compile(cargo, &[name], "an ejected stage does not compile")?.remove(0))
+    };
+    let ejected = workbook.catalog.stages.iter().map(build).collect::<Result<Vec<_>>>()?;
+    crate::boot(kernel, |mut machine| {
+        machine.binaries.retain(|old| !ejected.iter().any(|new| new.file_name() == old.file_name()));
+        machine.binaries.extend(ejected);
         machine
     })
 }
