@@ -124,7 +124,6 @@ fn details() -> String {
         "kernel/bpf_stats_enabled",
         "kernel/perf_event_paranoid",
         "kernel/kptr_restrict",
-        "kernel/kprobes-optimization",
         "debug/kprobes-optimization",
         "net/core/bpf_jit_enable",
     ];

@@ -25,7 +25,7 @@ pub fn called() -> String {
     }
 }
 
-/// How to run this program in the lab, on its default kernel or on another one.
+/// How to run this program in the lab.
 pub(crate) fn in_the_lab() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -2,6 +2,7 @@
 //! ejected stage needs nothing of the workbook.
 
 use std::fs;
+use std::panic::panic_any;
 use std::process::Command;
 
 use common::{OrCause, Result};
@@ -14,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, io, is_in, killed, name, programs, quiet, sh, start, wait_until};
+use crate::guest::{AtEnd, Missed, io, is_in, killed, name, programs, quiet, refused, sh, start, wait_until};
 use crate::{Case, cases, workbook};
 
 pub const CASES: &[Case] = cases![
@@ -72,7 +73,13 @@ fn each_counts(before: &str, tools: &[(&str, Count)]) {
         io(&format!("write /dev/scratch --count {IOS}"));
         let seen = running.end(Signal::SIGINT).unwrap();
         assert!(seen.status.success(), "{tool}: {seen:?}");
-        assert_eq!(count(&seen), IOS, "{tool}: {seen:?}");
+        let seen_ios = count(&seen);
+        assert!(seen_ios <= IOS, "{tool}: {seen:?}");
+        // A preemptible kernel may skip a call, and tells only root that it did.
+        if seen_ios < IOS {
+            eprintln!("{tool}: {seen:?}");
+            panic_any(Missed);
+        }
     }
 }
 
@@ -130,9 +137,7 @@ fn blkbook_needs_no_library() {
 /// What the page about one's own machine says of the rights that tools need.
 fn blkbook_needs_two_capabilities() {
     quiet();
-    // Debian's kernels have 3, and keep perf events for CAP_SYS_ADMIN then.
     let _end = AtEnd("echo 3 > /proc/sys/kernel/perf_event_paranoid");
-    fs::write("/proc/sys/kernel/perf_event_paranoid", "2").unwrap();
     // Before 5.11, the memory of maps counted against a limit.
     let limit = if is_in("..5.11") { ",+sys_resource" } else { "" };
     let user = |more: &str| {
@@ -141,6 +146,12 @@ fn blkbook_needs_two_capabilities() {
             "/bin/setpriv --reuid=1000 --clear-groups --inh-caps={caps} --ambient-caps={caps} --bounding-set={caps} blkbook"
         )
     };
+    // Debian's kernels have 3 here, and keep perf events for CAP_SYS_ADMIN then.
+    for tool in ["bitehist", "bigreads"] {
+        let said = refused(&format!("{} {tool}", user("")));
+        assert!(said.contains("perf_event_paranoid is 3, so CAP_PERFMON is not enough"), "{said}");
+    }
+    fs::write("/proc/sys/kernel/perf_event_paranoid", "2").unwrap();
     let doctor = sh(&format!("{} doctor || echo status $?", user("")));
     assert!(
         doctor.contains("status 1\n") && doctor.contains("  MISSING  tracefs: only root may read"),
