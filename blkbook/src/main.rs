@@ -14,6 +14,7 @@ use common::{OrCause, Result, report};
 
 mod cost;
 mod doctor;
+mod limit;
 
 /// The programs, which the build script has collected, with their skeletons.
 #[allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -37,7 +38,7 @@ pub struct Tool {
 impl Tool {
     /// Its options, and those that blkbook adds.
     fn command(&self) -> Command {
-        (self.command)().args(cost::options())
+        (self.command)().args(cost::options()).args(limit::option(self.name))
     }
 }
 
@@ -58,6 +59,7 @@ fn main() -> Result<ExitCode> {
             common::lab::set_tool("STAGE");
             return doctor::run(options.get_flag("report"));
         }
+        "schema" => report::print_text(limit::SCHEMA.trim_end()),
         "man" => print_page(options.get_one::<String>("tool")),
         "completions" => print_completions(options.get_one::<Shell>("shell")),
         name => {
@@ -67,9 +69,12 @@ fn main() -> Result<ExitCode> {
             };
             common::lab::set_tool(tool.name);
             cost::watch(options);
+            limit::watch(options);
             let ended = (tool.run)();
             let cost = cost::end();
-            return ended.and_then(|status| cost.map(|()| status));
+            let status = ended?;
+            cost?;
+            return Ok(limit::end()?.unwrap_or(status));
         }
     };
     done.map(|()| ExitCode::SUCCESS)
@@ -102,6 +107,7 @@ fn command() -> Command {
                     "Add what a bug report needs: the distribution, the kernel's build and its settings for BPF",
                 )),
         )
+        .subcommand(Command::new("schema").about("Print the JSON schema of what the tools print with --json"))
         .subcommand(
             Command::new("man")
                 .about("Print a manual page: blkbook man biolatency | man -l -")

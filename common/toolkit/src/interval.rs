@@ -31,14 +31,10 @@ impl Verbose for IntervalArgs {
 }
 
 impl IntervalArgs {
-    /// Calls `text` at the end of each interval and prints the result. Ctrl-C ends the last interval early. The run is
-    /// over after COUNT intervals, at Ctrl-C or SIGTERM, or when nobody reads our output any more.
-    pub fn each(&self, text: impl FnMut() -> Result<String>) -> Result<()> {
-        self.each_between("\n", text)
-    }
-
-    /// Like [`IntervalArgs::each`], but you choose what to print between two intervals. For JSON, choose nothing.
-    pub fn each_between(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
+    /// Calls `text` at the end of each interval and prints the result, with `between` between two of them. Ctrl-C ends the
+    /// last interval early. The run is over after COUNT intervals, at Ctrl-C or SIGTERM, or when nobody reads our output
+    /// any more.
+    pub fn each(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
         report::print_tracing("");
         let stop = Stop::new(None)?;
         let later = |start: Instant| self.interval.and_then(|interval| start.checked_add(interval));
@@ -107,7 +103,7 @@ mod tests {
         let args = parse(&["0.001", "3"]).unwrap();
         let mut calls = 0;
         let start = Instant::now();
-        args.each(|| {
+        args.each("", || {
             calls += 1;
             Ok(String::new())
         })

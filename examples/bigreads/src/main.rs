@@ -7,6 +7,8 @@ use common::trace_pipe::TracePipe;
 use common::{preflight, report};
 use libbpf_rs::PerfBufferBuilder;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use serde_json::json;
+use toolkit::output::Output;
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bigreads.skel.rs"));
@@ -17,6 +19,7 @@ common::record!(event { bytes, pid, comm });
 /// Print every read of 1 MiB or more: the process, and how many bytes it got
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version, mut_arg("shared_pipe", |arg| arg.requires("printk")))]
+#[command(mut_arg("json", |arg| arg.conflicts_with("printk")))]
 struct Args {
     /// Print reads of at least N bytes
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
@@ -25,6 +28,9 @@ struct Args {
     /// Use a kretprobe and the trace pipe, like the first version of bigreads
     #[arg(long)]
     printk: bool,
+
+    #[command(flatten)]
+    output: Output,
 
     #[command(flatten)]
     run: RunArgs,
@@ -57,11 +63,15 @@ fn main() -> common::Result<()> {
     let lines = Lines::new(args.run.lines);
     let print = |_, event: &[u8]| {
         lines.add_event(event, |event { bytes, pid, comm }| {
-            format!("{:<16} {pid:<7} {bytes:>10}", task_name(comm))
+            let comm = task_name(comm);
+            let json = json!({ "comm": comm, "pid": pid, "bytes": bytes });
+            args.output.render(&json, || format!("{comm:<16} {pid:<7} {bytes:>10}"))
         });
     };
     let perf = PerfBufferBuilder::new(&skel.maps.perf_buffer).sample_cb(print).build()?;
-    report::print(format!("{:<16} {:<7} {:>10}", "COMM", "PID", "BYTES"))?;
+    if !args.output.json {
+        report::print(format!("{:<16} {:<7} {:>10}", "COMM", "PID", "BYTES"))?;
+    }
     skel.attach()?;
     lines.follow(args.run.duration, |timeout| perf.poll(timeout))?;
     report::warn_skipped(skel.object())?;
@@ -69,5 +79,10 @@ fn main() -> common::Result<()> {
     perf.consume()?;
     lines.print()?;
     let not_sent = report::globals(skel.maps.bss_data.as_deref())?.not_sent;
-    report::print(format!("Events received: {}, not sent: {not_sent}", lines.count()))
+    let end = format!("Events received: {}, not sent: {not_sent}", lines.count());
+    if args.output.json {
+        eprintln!("{end}");
+        return Ok(());
+    }
+    report::print(end)
 }

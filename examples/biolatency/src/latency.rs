@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use common::histogram::Histogram;
-use common::{OrCause, Result};
 use serde::Serialize;
+use toolkit::output::Output;
 
 use crate::bpf::types;
 
@@ -122,21 +122,26 @@ impl Form {
     }
 
     /// An interval as text, without a newline at the end.
-    pub fn render(self, interval: &Latencies, time: &str) -> Result<String> {
+    pub fn render(self, interval: &Latencies, time: &str) -> String {
         self.render_in(interval, time, common::report::columns())
     }
 
-    fn render_in(self, interval: &Latencies, time: &str, columns: usize) -> Result<String> {
+    fn render_in(self, interval: &Latencies, time: &str, columns: usize) -> String {
         let unit = if self.milliseconds { "msecs" } else { "usecs" };
-        let rows: Vec<_> =
-            interval.iter().map(|(kind, latency)| Row::new(kind, latency, self.unit_ns())).collect();
-        if self.json {
-            return serde_json::to_string(&Interval { time, unit, latency: rows })
-                .or_cause("cannot write JSON");
-        }
+        let rows = interval.iter().map(|(kind, latency)| Row::new(kind, latency, self.unit_ns()));
+        let interval = Interval { time, unit, latency: rows.collect() };
+        self.output().render(&interval, || self.text(&interval, columns))
+    }
+
+    /// Whether to print text or JSON.
+    pub fn output(self) -> Output {
+        Output { json: self.json }
+    }
+
+    fn text(self, Interval { time, unit, latency }: &Interval<'_>, columns: usize) -> String {
         // In a narrow terminal each of the three numbers gets its own line.
         let between = if columns < 60 { "\n" } else { ", " };
-        let part = |Row { kind, count, total, average, histogram }| {
+        let part = |Row { kind, count, total, average, histogram }: &Row<'_>| {
             let names = [("disk", &kind.disk), ("flags", &kind.flags)];
             let names =
                 names.iter().filter_map(|(what, name)| Some(format!("{what} = {}\n", name.as_deref()?)));
@@ -151,9 +156,9 @@ impl Form {
             }
             part
         };
-        let parts: Vec<_> = rows.into_iter().map(part).collect();
+        let parts: Vec<_> = latency.iter().map(part).collect();
         let text = if parts.is_empty() { "No I/O.".to_owned() } else { parts.join("\n\n") };
-        Ok(if self.timestamp { format!("{time}\n{text}") } else { text })
+        if self.timestamp { format!("{time}\n{text}") } else { text }
     }
 }
 
@@ -199,7 +204,7 @@ mod tests {
     }
 
     fn show(form: Form, interval: &Latencies) -> String {
-        form.render_in(interval, "2026-03-01 17:04:05", 80).unwrap()
+        form.render_in(interval, "2026-03-01 17:04:05", 80)
     }
 
     #[test]
@@ -233,7 +238,7 @@ mod tests {
 
     #[test]
     fn forty_columns_are_enough() {
-        let text = Form { extension: true, ..Form::default() }.render_in(&fixed(), "", 40).unwrap();
+        let text = Form { extension: true, ..Form::default() }.render_in(&fixed(), "", 40);
         assert!(text.lines().all(|line| line.len() <= 40), "{text}");
     }
 

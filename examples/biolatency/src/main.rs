@@ -75,7 +75,7 @@ fn main() -> common::Result<()> {
 
     let mut readings = Readings::default();
     let mut unmatched = 0;
-    args.intervals.each_between(if form.json { "" } else { "\n" }, || {
+    args.intervals.each(form.output().between(), || {
         let map = &skel.maps.hist_map;
         let mut now = Latencies::new();
         unmatched = 0;
@@ -91,7 +91,7 @@ fn main() -> common::Result<()> {
             *now.entry(kind).or_default() += hist.into(); // two kinds may have the same name
         }
         let interval = readings.next(now);
-        form.render(&interval, &report::time_stamp())
+        Ok(form.render(&interval, &report::time_stamp()))
     })?;
     latency::warn_uncounted(unmatched, report::globals(skel.maps.bss_data.as_deref())?);
     report::warn_skipped(skel.object())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::args::{EventArgs, seconds};
+use toolkit::output::Output;
 
 use crate::summary::By;
 
@@ -52,9 +53,8 @@ pub struct Args {
     #[arg(long)]
     pub us: bool,
 
-    /// Print JSON, one object a line, with nanoseconds
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: Output,
 
     #[command(flatten)]
     pub events: EventArgs,

@@ -131,7 +131,6 @@ struct Times {
     p50: Option<u64>,
     p90: Option<u64>,
     p99: Option<u64>,
-    #[serde(rename = "p99.9")]
     p999: Option<u64>,
     max: Option<u64>,
 }

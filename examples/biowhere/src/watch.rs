@@ -7,8 +7,8 @@ use std::time::Duration;
 use common::events::Lines;
 use common::{OrCause, Result, record};
 use nix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 use toolkit::flags::Flags;
+use toolkit::output::Output;
 
 use crate::args::Args;
 use crate::bpf::types;
@@ -21,7 +21,7 @@ const NAME: u32 = 1;
 
 pub struct Watch {
     form: Form,
-    json: bool,
+    output: Output,
     /// Only the I/O of this control group and of those in it.
     only_cgroup: Option<String>,
     /// When tracing began and ended, by the clock of `bpf_ktime_get_ns()`.
@@ -63,7 +63,7 @@ impl Watch {
         let names = Names::new(flags);
         Ok(Self {
             form,
-            json: args.json,
+            output: args.output,
             only_cgroup,
             began_ns: 0,
             ended_ns: None,
@@ -90,7 +90,7 @@ impl Watch {
 
     /// What stands above the lines.
     pub fn head(&self) -> Option<String> {
-        (!self.json && !matches!(self.mode, Mode::Summary { .. })).then(|| self.form.head())
+        (!self.output.json && !matches!(self.mode, Mode::Summary { .. })).then(|| self.form.head())
     }
 
     /// Takes an event of the programs.
@@ -122,7 +122,7 @@ impl Watch {
             return Ok(());
         }
         match &mut self.mode {
-            Mode::Lines => lines.add(self.show(&io)?),
+            Mode::Lines => lines.add(self.show(&io)),
             Mode::Slowest(most, ios) => {
                 ios.push(io);
                 // Seldom enough that it costs nothing.
@@ -135,48 +135,39 @@ impl Watch {
         Ok(())
     }
 
-    fn show(&self, io: &Io) -> Result<String> {
-        if self.json {
-            serde_json::to_string(io).or_cause("cannot write JSON")
-        } else {
-            Ok(self.form.line(io))
-        }
+    fn show(&self, io: &Io) -> String {
+        self.output.render(io, || self.form.line(io))
     }
 
     /// Adds a summary if it is time for one.
     pub fn tick(&mut self, lines: &Lines) {
         self.names.forget_mounts();
         if let Mode::Summary { every: Some(every), since_ns, .. } = self.mode {
-            let summarized = now_ns().and_then(|now| match now - since_ns >= every.as_nanos() as u64 {
-                true => self.summarize(lines, now),
-                false => Ok(()),
-            });
-            self.keep(summarized);
+            match now_ns() {
+                Ok(now) if now - since_ns >= every.as_nanos() as u64 => self.summarize(lines, now),
+                now => self.keep(now.map(drop)),
+            }
         }
     }
 
-    fn summarize(&mut self, lines: &Lines, now: u64) -> Result<()> {
-        let Mode::Summary { since_ns, summary, earlier, .. } = &mut self.mode else { return Ok(()) };
+    fn summarize(&mut self, lines: &Lines, now: u64) {
+        let Mode::Summary { since_ns, summary, earlier, .. } = &mut self.mode else { return };
         let report = std::mem::take(summary).report(Duration::from_nanos(now - *since_ns));
         *since_ns = now;
-        lines.add(match self.json {
-            true => to_json(&report)?,
-            false => report.tables(self.form, earlier.as_ref()),
-        });
-        Ok(())
+        lines.add(self.output.render(&report, || report.tables(self.form, earlier.as_ref())));
     }
 
     /// Adds what is printed at the end.
     pub fn finish(&mut self, lines: &Lines) -> Result<()> {
         std::mem::replace(&mut self.error, Ok(()))?;
         let end = self.ended_ns.map_or_else(now_ns, Ok)?;
-        self.summarize(lines, end)?;
+        self.summarize(lines, end);
         if let Mode::Slowest(most, ios) = &mut self.mode {
             keep_slowest(*most, ios);
         }
         if let Mode::Slowest(_, ios) = &self.mode {
             for io in ios {
-                lines.add(self.show(io)?);
+                lines.add(self.show(io));
             }
         }
         Ok(())
@@ -191,8 +182,4 @@ fn now_ns() -> Result<u64> {
 fn keep_slowest(most: usize, ios: &mut Vec<Io>) {
     ios.sort_by_key(|io| Reverse(io.total));
     ios.truncate(most);
-}
-
-fn to_json(what: &impl Serialize) -> Result<String> {
-    serde_json::to_string(what).or_cause("cannot write JSON")
 }

@@ -4,7 +4,9 @@ use clap::Parser;
 use common::histogram::Histogram;
 use common::{preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use serde_json::json;
 use toolkit::interval::IntervalArgs;
+use toolkit::output::Output;
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bitehist.skel.rs"));
@@ -18,6 +20,8 @@ common::record!(hist { slots });
 struct Args {
     #[command(flatten)]
     intervals: IntervalArgs,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn main() -> common::Result<()> {
@@ -31,12 +35,14 @@ fn main() -> common::Result<()> {
     skel.attach()?;
 
     let mut before = Histogram::default();
-    args.intervals.each(|| {
+    args.intervals.each(args.output.between(), || {
         let cpus: Vec<hist> = record::of_each_cpu(&skel.maps.hist_map, 0)?;
         let now: Histogram = cpus.into_iter().map(|hist| Histogram::from(hist.slots)).sum();
-        let table = now.since(&before).table("kbytes").to_string();
+        let histogram = &now.since(&before);
         before = now;
-        Ok(table)
+        let (time, unit) = (report::time_stamp(), "kbytes");
+        let json = json!({ "time": time, "unit": unit, "count": histogram.count(), "histogram": histogram });
+        Ok(args.output.render(&json, || histogram.table(unit).to_string()))
     })?;
     report::warn_skipped(skel.object())
 }

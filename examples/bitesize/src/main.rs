@@ -5,8 +5,9 @@ use common::traced::Traced;
 use common::{preflight, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use toolkit::interval::IntervalArgs;
+use toolkit::output::Output;
 
-use crate::process::{Processes, interval};
+use crate::process::{Interval, Processes};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bitesize.skel.rs"));
@@ -29,6 +30,8 @@ struct Args {
     /// Count the I/O of up to N processes; at the end, a warning reports how many I/Os of others were left out
     #[arg(long, value_name = "N", default_value_t = 10240, value_parser = clap::value_parser!(u32).range(1..))]
     processes: u32,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn main() -> common::Result<()> {
@@ -47,11 +50,11 @@ fn main() -> common::Result<()> {
     skel.attach()?;
 
     let mut before = Processes::default();
-    args.intervals.each(|| {
+    args.intervals.each(args.output.between(), || {
         let now = process::read(&skel.maps.process_map)?;
-        let text = interval(&report::time_stamp(), &before, &now, args.top, report::columns());
+        let interval = Interval::new(report::time_stamp(), &before, &now, args.top);
         before = now;
-        Ok(text)
+        Ok(args.output.render(&interval, || interval.text(report::columns())))
     })?;
     report::warn_skipped(skel.object())?;
     let dropped = report::globals(skel.maps.bss_data.as_deref())?.dropped;

@@ -7,6 +7,7 @@ use common::events::task_name;
 use common::histogram::Histogram;
 use common::{Result, record};
 use libbpf_rs::MapCore;
+use serde::Serialize;
 
 use crate::bpf::types;
 
@@ -37,39 +38,66 @@ impl From<types::process> for Process {
     }
 }
 
-/// The tables of an interval: one for each process that did I/O between two readings. The process with the most I/O
-/// comes first.
-pub fn interval(
-    time: &str,
-    before: &Processes,
-    now: &Processes,
-    top: Option<usize>,
-    columns: usize,
-) -> String {
-    let none = Histogram::default();
-    let since = |(pid, process): (&u32, &Process)| {
-        let before = before.get(pid).map_or(&none, |process| &process.histogram);
-        let histogram = process.histogram.since(before);
-        (histogram.count() > 0).then(|| (*pid, Process { histogram, ..process.clone() }))
-    };
-    let mut busy: Vec<_> = now.iter().filter_map(since).collect();
-    busy.sort_by_key(|(pid, process)| (std::cmp::Reverse(process.histogram.count()), *pid));
-    let shown = top.unwrap_or(busy.len()).min(busy.len());
+/// The processes that did I/O between two readings.
+#[derive(Serialize)]
+pub struct Interval {
+    time: String,
+    unit: &'static str,
+    /// The process with the most I/O comes first.
+    processes: Vec<Row>,
+    /// Those that are left out.
+    others: Others,
+}
 
-    let mut text = time.to_owned();
-    for (pid, Process { uid, comm, histogram }) in &busy[..shown] {
-        let table = histogram.table_of("kbytes", columns);
-        let _ = write!(text, "\n\nPID: {pid} UID: {uid} CMD: {comm}\n{table}");
+/// A process and its I/O in the interval.
+#[derive(Serialize)]
+struct Row {
+    pid: u32,
+    uid: u32,
+    comm: String,
+    count: u64,
+    histogram: Histogram,
+}
+
+#[derive(Serialize)]
+struct Others {
+    processes: usize,
+    count: u64,
+}
+
+impl Interval {
+    /// At most `top` processes.
+    pub fn new(time: String, before: &Processes, now: &Processes, top: Option<usize>) -> Self {
+        let none = Histogram::default();
+        let since = |(pid, process): (&u32, &Process)| {
+            let before = before.get(pid).map_or(&none, |process| &process.histogram);
+            let histogram = process.histogram.since(before);
+            let (uid, comm) = (process.uid, process.comm.clone());
+            Row { pid: *pid, uid, comm, count: histogram.count(), histogram }
+        };
+        let mut processes: Vec<_> = now.iter().map(since).filter(|row| row.count > 0).collect();
+        processes.sort_by_key(|row| (std::cmp::Reverse(row.count), row.pid));
+        let others = processes.split_off(top.unwrap_or(processes.len()).min(processes.len()));
+        let others = Others { processes: others.len(), count: others.iter().map(|row| row.count).sum() };
+        Self { time, unit: "kbytes", processes, others }
     }
-    let rest: u64 = busy[shown..].iter().map(|(_, process)| process.histogram.count()).sum();
-    match (busy.len(), busy.len() - shown) {
-        (0, _) => text += "\n\nNo I/O.",
-        (_, 0) => {}
-        (_, more) => {
-            let _ = write!(text, "\n\nOther processes: {more}, with {rest} I/Os");
+
+    /// A table for each process.
+    pub fn text(&self, columns: usize) -> String {
+        let mut text = self.time.clone();
+        for Row { pid, uid, comm, histogram, .. } in &self.processes {
+            let table = histogram.table_of(self.unit, columns);
+            let _ = write!(text, "\n\nPID: {pid} UID: {uid} CMD: {comm}\n{table}");
         }
+        match self.others {
+            Others { processes: 0, .. } if self.processes.is_empty() => text += "\n\nNo I/O.",
+            Others { processes: 0, .. } => {}
+            Others { processes, count } => {
+                let _ = write!(text, "\n\nOther processes: {processes}, with {count} I/Os");
+            }
+        }
+        text
     }
-    text
 }
 
 #[cfg(test)]
@@ -96,11 +124,10 @@ mod tests {
             (583, process(&[(2, 37), (3, 7), (7, 2152)], 1000, "cksum")),
             (584, process(&[(0, 3)], 0, "a name of 16 ch")),
         ]);
-        insta::assert_snapshot!("all", interval("2015-05-14 23:03:17", &before, &now, None, 80));
-        insta::assert_snapshot!(
-            "top_1_in_40_columns",
-            interval("2015-05-14 23:03:17", &before, &now, Some(1), 40)
-        );
-        insta::assert_snapshot!("none", interval("2015-05-14 23:03:17", &now, &now, Some(1), 80));
+        let interval = |before, top| Interval::new("2015-05-14 23:03:17".to_owned(), before, &now, top);
+        insta::assert_snapshot!("all", interval(&before, None).text(80));
+        insta::assert_snapshot!("top_1_in_40_columns", interval(&before, Some(1)).text(40));
+        insta::assert_snapshot!("none", interval(&now, Some(1)).text(80));
+        insta::assert_snapshot!("json", serde_json::to_string(&interval(&before, Some(1))).unwrap());
     }
 }

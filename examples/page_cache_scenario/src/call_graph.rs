@@ -1,13 +1,15 @@
 //! Call graphs: two runs of the same function, as ftrace's `function_graph` recorded them, side by side.
 
 use std::fmt::Write;
+use std::time::Duration;
 
+use serde::Serialize;
 use toolkit::ftrace;
 
 /// A function that was called, and what it called.
 ///
 /// If a caller calls the same function several times, this is one entry with a count, as in `uftrace graph`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Call {
     /// Its name.
     pub name: String,
@@ -89,12 +91,26 @@ impl Call {
 }
 
 /// One run of the function: what to say about it, and what it called.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// Lines above its graph.
-    pub head: Vec<String>,
+    #[serde(skip)]
+    head: Vec<String>,
+    /// How long it takes without the tracer, in microseconds.
+    us: f64,
     /// Its graph.
     pub graph: Call,
+}
+
+impl Run {
+    /// What it is, how long it took each time without the tracer, and what it called.
+    pub fn new(what: &str, times: impl Iterator<Item = Duration>, graph: Call) -> Self {
+        let mut times: Vec<_> = times.collect();
+        times.sort();
+        let us = times.get(times.len() / 2).map_or(0.0, |middle| middle.as_nanos() as f64 / 1e3);
+        let without = format!("{us:9.1}  without the tracer, the middle of {}; with it:", times.len());
+        Self { head: vec![what.to_owned(), without], us, graph }
+    }
 }
 
 /// The names that a function has on the different kernels, and the note to print below it.
@@ -274,6 +290,7 @@ mod tests {
     fn pair(depth: usize) -> Pair<'static> {
         let run = |what: &str, trace| Run {
             head: vec![what.to_owned(), "   900.0  without".to_owned()],
+            us: 900.0,
             graph: parse(trace, "vfs_read").unwrap(),
         };
         Pair { runs: [run("First", COLD), run("Second", WARM)], depth, notes: &NOTES }

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use common::{args, preflight, report};
+use serde_json::json;
 use toolkit::ftrace::{FUNCTION_GRAPH, FunctionGraph};
+use toolkit::output::Output;
 
 use crate::call_graph::{Pair, Run};
 use crate::calls::{MISS, NOTES};
@@ -35,6 +37,9 @@ struct Args {
     /// Show calls down to this depth, and deeper ones on the path to a call with a note
     #[arg(long, value_name = "LEVELS", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=50), allow_negative_numbers = true)]
     depth: u8,
+
+    #[command(flatten)]
+    output: Output,
 
     /// Be the process that reads
     #[arg(long, hide = true, requires = "file")]
@@ -73,24 +78,19 @@ fn main() -> common::Result<()> {
     });
     let untraced = untraced.into_iter().collect::<common::Result<Vec<_>>>()?;
 
-    let run = |nth: usize, what: &str, trace: &str| {
-        let mut times: Vec<_> = untraced.iter().map(|reads| reads[nth].took).collect();
-        times.sort();
-        let time = times[TIMES / 2].as_nanos() as f64 / 1e3;
-        let head =
-            vec![what.to_owned(), format!("{time:9.1}  without the tracer, the middle of {TIMES}; with it:")];
-        calls::of_read(trace).map(|graph| Run { head, graph })
-    };
+    let times = |nth: usize| untraced.iter().map(move |reads| reads[nth].took);
     let runs = [
-        run(0, "First read: not in the page cache", &cold_trace)?,
-        run(1, "Second read: in the page cache", &warm_trace)?,
+        Run::new("First read: not in the page cache", times(0), calls::of_read(&cold_trace)?),
+        Run::new("Second read: in the page cache", times(1), calls::of_read(&warm_trace)?),
     ];
-    let is_miss = runs[0].graph.leads_to(MISS);
+    let (file, bytes) = (&subject.name, read.bytes);
+    let numbers = json!({ "file": file, "bytes": bytes, "unit": "usecs", "reads": runs });
     let pair = Pair { runs, depth: args.depth.into(), notes: &NOTES };
-    let columns = if io::stdout().is_terminal() { report::columns() } else { usize::MAX };
-    let title = format!("Reads of {} bytes of {}, in microseconds", read.bytes, subject.name);
-    report::print(format!("{title}\n\n{}", pair.text(columns).trim_end()))?;
-    if !is_miss {
+    report::print(args.output.render(&numbers, || {
+        let columns = if io::stdout().is_terminal() { report::columns() } else { usize::MAX };
+        format!("Reads of {bytes} bytes of {file}, in microseconds\n\n{}", pair.text(columns).trim_end())
+    }))?;
+    if !pair.runs[0].graph.leads_to(MISS) {
         eprintln!(
             "warning: the first read missed no page: another program is using the file, or it is cached elsewhere"
         );

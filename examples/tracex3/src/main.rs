@@ -12,6 +12,7 @@ use common::{Error, OrCause, preflight, record, report};
 use heatmap::{Form, Row, Scale};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use toolkit::interval::IntervalArgs;
+use toolkit::output::Output;
 
 mod heatmap;
 mod bpf {
@@ -44,9 +45,8 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Print JSON, one object per row
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 
     /// Show libbpf's log and, when the kernel refuses a program, the verifier's
     #[arg(long)]
@@ -68,19 +68,16 @@ fn main() -> common::Result<()> {
 
     let scale = args.linear.map_or(Scale::Log, Scale::Linear);
     let form = Form { scale, columns: report::columns(), colour: std::io::stdout().is_terminal() };
-    let mut head = Some(form.head()).filter(|_| !args.json);
+    let mut head = Some(form.head()).filter(|_| !args.output.json);
     let (mut before, mut rows) = (Histogram::default(), VecDeque::new());
-    intervals.each_between("", || {
+    intervals.each("", || {
         let cpus: Vec<counts> = record::of_each_cpu(&skel.maps.counts_map, 0)?;
         let now: Histogram = cpus.into_iter().map(|counts| Histogram::from(counts.slots)).sum();
         let counts = now.since(&before).counts().to_vec();
         before = now;
         let row = Row { time: report::time_stamp().split_off("2026-03-01 ".len()), counts };
-        let text = if args.json {
-            serde_json::to_string(&row.json(scale)).or_cause("cannot write JSON")?
-        } else {
-            head.take().map(|head| head + "\n").unwrap_or_default() + &form.row(&row)
-        };
+        let head = head.take().map(|head| head + "\n").unwrap_or_default();
+        let text = args.output.render(&row.json(scale), || head + &form.row(&row));
         rows.push_front(row);
         rows.truncate(if args.svg.is_some() { 1000 } else { 0 });
         Ok(text)

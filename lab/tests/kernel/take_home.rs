@@ -22,6 +22,8 @@ pub const CASES: &[Case] = cases![
     blkbook_needs_no_library(Blkbook),
     blkbook_needs_two_capabilities(Blkbook, Outer),
     blkbook_tells_what_a_tool_costs(Blkbook, Outer),
+    blkbook_prints_json_of_its_schema(Blkbook, Outer),
+    blkbook_fails_on_a_limit(Blkbook, Outer),
 ];
 
 /// Boots a guest that has blkbook, too. Building it takes minutes, so no other guest has it.
@@ -198,4 +200,142 @@ fn blkbook_tells_what_a_tool_costs() {
     assert!(!programs().is_subset(&before));
     running.end(Signal::SIGKILL).unwrap();
     wait_until("the kernel has freed the programs", || programs().is_subset(&before));
+}
+
+/// Whether a value is what a schema says, of which these are all the words that ours has. The libraries that know all
+/// words bring thirty others.
+fn fits(schema: &Value, value: &Value) -> bool {
+    let root = schema_of_all();
+    let has_type = |kind: &Value| match kind.as_str().unwrap() {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        other => panic!("{other}"),
+    };
+    let length = || value.as_array().map_or(0, Vec::len) as u64;
+    let properties = &schema["properties"];
+    schema.as_object().unwrap().iter().all(|(word, rule)| match &**word {
+        "description" => true,
+        "$ref" => fits(root.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(), value),
+        "oneOf" => rule.as_array().unwrap().iter().filter(|one| fits(one, value)).count() == 1,
+        "const" => value == rule,
+        "enum" => rule.as_array().unwrap().contains(value),
+        "type" => rule.as_array().map_or_else(|| has_type(rule), |kinds| kinds.iter().any(has_type)),
+        "required" => rule.as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some()),
+        "properties" => rule
+            .as_object()
+            .unwrap()
+            .iter()
+            .all(|(name, rule)| value.get(name).is_none_or(|value| fits(rule, value))),
+        "additionalProperties" => {
+            value.as_object().into_iter().flatten().all(|(name, _)| properties.get(name).is_some())
+        }
+        "items" => value.as_array().unwrap().iter().all(|item| fits(rule, item)),
+        "minItems" => length() >= rule.as_u64().unwrap(),
+        "maxItems" => length() <= rule.as_u64().unwrap(),
+        other => panic!("{other}"),
+    })
+}
+
+fn schema_of_all() -> &'static Value {
+    static SCHEMA: std::sync::LazyLock<Value> =
+        std::sync::LazyLock::new(|| serde_json::from_str(&sh("blkbook schema")).unwrap());
+    &SCHEMA
+}
+
+/// What a tool printed is JSON, as the schema says; returns it.
+fn json_of(tool: &str, seen: &Observation) -> Vec<Value> {
+    assert!(seen.status.success(), "{tool}: {seen:?}");
+    let name = tool.split(' ').next().unwrap();
+    let values: Vec<Value> = serde_json::Deserializer::from_str(&seen.stdout)
+        .into_iter()
+        .collect::<std::result::Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{tool}: {error}: {seen:?}"));
+    for value in &values {
+        assert!(fits(&schema_of_all()["$defs"][name], value), "{tool} does not fit: {value}");
+    }
+    values
+}
+
+/// And the numbers are those of the text.
+fn blkbook_prints_json_of_its_schema() {
+    quiet();
+    let sum = |values: &[Value], path: &str| {
+        values.iter().map(|value| value.pointer(path).unwrap().as_u64().unwrap()).sum::<u64>()
+    };
+    // What to run, and how many I/Os are in its output.
+    type Sum = fn(&[Value], &dyn Fn(&[Value], &str) -> u64) -> u64;
+    let tools: [(&str, Sum); 7] = [
+        ("biolatency -D --json", |all, sum| sum(all, "/latency/0/count")),
+        ("biolatency -F -m --json", |all, sum| sum(all, "/latency/0/count")),
+        ("biowhere --json", |all, _| all.len() as u64),
+        ("biowhere --summary --json", |all, sum| sum(all, "/groups/0/ios")),
+        ("bitehist --json", |all, sum| sum(all, "/count")),
+        ("bitesize --top 1 --json", |all, sum| sum(all, "/processes/0/count") + sum(all, "/others/count")),
+        ("ctracer --json", |all, _| all[0]["lives"].as_array().unwrap().len() as u64),
+    ];
+    for (tool, count) in tools {
+        let running = start(&format!("blkbook {tool} --max-cpu 0"));
+        io(&format!("write /dev/scratch --count {IOS}"));
+        let seen = running.end(Signal::SIGINT).unwrap();
+        let ios = count(&json_of(tool, &seen), &sum) as usize;
+        if ios < IOS && is_in("6.13..") {
+            panic_any(Missed);
+        }
+        assert_eq!(ios, IOS, "{tool}: {seen:?}");
+    }
+    // Nothing to show is an object, too.
+    for tool in [
+        "biolatency --json 0.01 2",
+        "biowhere --summary --json --duration 0.01",
+        "bitehist --json 0.01 2",
+        "bitesize --json 0.01 1",
+        "tracex3 --json --rows 1 --interval 0.01",
+    ] {
+        let values = json_of(tool, &start(&format!("blkbook {tool}")).wait().unwrap());
+        assert!(!values.is_empty(), "{tool}");
+    }
+    let running = start("blkbook bigreads --json --lines 3");
+    sh(
+        "for i in 1 2 3; do head -c 2097152 /dev/zero > /dev/null; done; dd if=/dev/zero of=/dev/null bs=2M count=3 2> /dev/null",
+    );
+    let seen = running.wait().unwrap();
+    assert_eq!(sum(&json_of("bigreads", &seen), "/bytes"), 3 << 21, "{seen:?}");
+    let read = sh("blkbook page_cache_scenario --file /dev/scratch --json --max-cpu 0");
+    let read: Value = serde_json::from_str(&read).unwrap();
+    assert!(fits(&schema_of_all()["$defs"]["page_cache_scenario"], &read), "{read}");
+    assert_eq!(read["reads"][1]["graph"]["name"], "vfs_read");
+}
+
+/// A limit ends a tool with a status of its own, and with its report.
+fn blkbook_fails_on_a_limit() {
+    quiet();
+    let with = |options: &str| {
+        let running = start(&format!("blkbook {options} --max-cpu 0"));
+        io(&format!("write /dev/scratch --count {IOS}"));
+        running.end(Signal::SIGINT).unwrap()
+    };
+    // It ends at the first I/O, by itself.
+    let running = start("blkbook biowhere --fail-on total>1ns --max-cpu 0");
+    io("write /dev/scratch --count 1");
+    let seen = running.wait().unwrap();
+    assert_eq!(seen.status.code(), Some(3), "{seen:?}");
+    assert!(seen.stdout.contains("io ") && seen.stderr.contains("\nLimit: total is "), "{seen:?}");
+    let disk = name(RAW_DEVICE);
+    let seen = with("biowhere --summary --fail-on ios>0 --fail-on p99.disk>1s");
+    assert_eq!(seen.status.code(), Some(3), "{seen:?}");
+    assert!(
+        seen.stdout.contains(&format!("{disk}: "))
+            && seen.stderr.contains(&format!(" ({disk}), and the limit is ios>0\n")),
+        "{seen:?}"
+    );
+    let seen = with(&format!("biolatency --json --fail-on count>{IOS} --fail-on average<1ns"));
+    assert!(seen.status.success() && json_of("biolatency", &seen).len() == 1, "{seen:?}");
+    let seen = with("biowhere --summary --fail-on total>1s");
+    assert_eq!(seen.status.code(), Some(1), "{seen:?}");
+    assert!(seen.stderr.contains("nothing was compared with total>1s"), "{seen:?}");
 }
