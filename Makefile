@@ -17,7 +17,7 @@ DRIVER = $(shell CARGO_ENCODED_RUSTFLAGS= cargo build --quiet --package lab --bi
 # Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
 export CARGO_ENCODED_RUSTFLAGS :=
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test publish-test vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -37,11 +37,13 @@ demo: driver ## Boot a kernel, run most stages and three examples, and check wha
 programs: driver
 	@$(DRIVER) demo --no-run
 
-# Run both, even if the first one fails.
+# Run all, even if one fails. The command of the explainer has its own line, because in another one its feature would make Cargo
+# compile the lab again.
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
 	cargo test --no-fail-fast --package ask --package blkbook --package book --package class --package mystery --package questions --package upkeep --package workshop || status=$$?; \
+	cargo test --package bpf-refusal --features cli --test command || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
@@ -75,6 +77,8 @@ lint: setup ## Check style and lints
 	cargo clippy --workspace --all-targets -- -D warnings
 	@# Cargo leaves these out, because only `make page-test`, `workshop-test` and `bundle-test` run them.
 	cargo clippy --package workshop --test page --test image --package class --test whole -- -D warnings
+	@# Only this builds the command.
+	cargo clippy --package bpf-refusal --all-targets --all-features -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
 diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]
@@ -121,6 +125,10 @@ tools: setup driver ## Make blkbook, one file with all tools, to take to other m
 
 distro-test: setup-test ## Follow the README in new Debians, and record the result: make distro-test [SUITES=sid] (root)
 	@lab/distro-test $(SUITES)
+
+# Not a part of `make test`, because it needs the network. What is not committed yet counts, too.
+publish-test: ## Check that the explainer of refusals could be published as a crate
+	cargo publish --dry-run --allow-dirty --all-features --package bpf-refusal
 
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64

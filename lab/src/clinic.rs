@@ -197,7 +197,9 @@ impl Case {
 
     /// The explanation as text, without its last line, which leads here.
     pub fn explanation(&self, kernel: &str) -> Option<String> {
-        self.refusal(kernel).map(|refusal| Error::from(Refusal { case: None, ..refusal }).to_string())
+        let mut refusal = self.refusal(kernel)?;
+        refusal.case = None;
+        Some(Error::from(refusal).to_string())
     }
 
     /// The kernels that refuse the program, from the oldest to the newest.

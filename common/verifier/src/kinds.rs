@@ -1,5 +1,5 @@
-//! The mistakes that we recognize. They are data, in the folder `kinds`. To add one, add an entry to one of its files, and a
-//! case to `lab/clinic`.
+//! The mistakes that we recognize. They are data, in the folder `kinds`. To add one, add an entry to one of its files, a new
+//! name to `kinds.txt`, and a case to `lab/clinic`.
 //!
 //! The names in braces stand for what the message says, and for these:
 //!

@@ -29,10 +29,11 @@ pub use crate::walk::{Step, Walk, walk};
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Refusal {
     /// Whether the verifier refused it; otherwise libbpf or the kernel refused it before.
     pub is_verifiers: bool,
-    /// The kind of mistake, such as `null-test`, or `unknown`.
+    /// The kind of mistake, such as `null-test`, or `unknown`. All of them are in `kinds.txt`, and none changes its name.
     pub kind: &'static str,
     /// The program.
     pub program: Option<String>,
@@ -50,12 +51,13 @@ pub struct Refusal {
     pub cure: String,
     /// How the source changes, where we can derive that: lines that begin with `+`, `-` or a space.
     pub change: Option<String>,
-    /// The number of the clinic's case.
+    /// The number of the case in the workbook's clinic, which shows the mistake in a program.
     pub case: Option<&'static str>,
 }
 
 /// A source line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Place {
     /// The file's name and the line's number. Kernels before 6.9 don't have them; then they are from the object, if we
     /// have that and it has the line once.
@@ -153,10 +155,11 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 
 /// What we know about a kind of mistake without a log, for a page that looks up words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Known {
     /// What the verifier or libbpf says, with names in braces for what differs.
     pub says: &'static [String],
-    /// The number of the clinic's case.
+    /// The number of the case in the workbook's clinic, which shows the mistake in a program.
     pub case: Option<&'static str>,
     /// What is wrong. As in the next two, names in braces are those of `says`.
     pub cause: String,
@@ -609,6 +612,16 @@ mod tests {
             }
         }
         assert!(missing.is_empty(), "{missing:#?}");
+    }
+
+    /// Scripts and SARIF name kinds, so none is ever removed or renamed. A new one gets a line in the file.
+    #[test]
+    fn kinds_stay() {
+        let names: BTreeSet<_> = kinds().chain([&*KINDS.unknown.name]).collect();
+        let listed: Vec<_> = include_str!("../kinds.txt").lines().collect();
+        assert_eq!(Vec::from_iter(names), listed);
+        let count = format!("It knows {} kinds of mistakes", listed.len() - 1);
+        assert!(include_str!("../README.md").contains(&count), "the README has another number than: {count}");
     }
 
     // Seen on Debian's 7.3~rc7.

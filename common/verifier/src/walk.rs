@@ -12,6 +12,7 @@ use crate::registers::{Effect, Registers, add};
 
 /// The path that the verifier refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Walk {
     /// The program.
     pub program: String,
@@ -27,6 +28,7 @@ pub struct Walk {
 
 /// An instruction on the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Step {
     /// Its number in the program.
     pub instruction: u64,

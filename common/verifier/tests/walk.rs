@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use verifier::{Walk, walk};
+use bpf_refusal::{Walk, walk};
 
 fn log(case: &str, kernel: &str) -> Walk {
     let file = clinic().join(case).join("logs").join(format!("{kernel}.log"));
