@@ -130,6 +130,9 @@ fn verifiers(log: &Log<'_>, objects: &[Object]) -> Option<Refusal> {
         let mut refusal = Refusal::new(kind, program, words_of(log, kind), &values)?;
         let is_seen = kind.change_given.iter().all(|given| is_given(given, &values, log, object));
         refusal.change = refusal.change.filter(|_| is_seen);
+        if refusal.change.is_none() {
+            refusal.cure = refusal.cure.trim_end_matches(", for example:").to_owned();
+        }
         let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
         let path = if refused.is_some() { path.collect() } else { Vec::new() };
         Some(Refusal { is_verifiers: true, place: refused, path, ..refusal })

@@ -195,7 +195,10 @@ fn words_are_enough_for_a_cause() {
         ("5: (85) call f#1\ninvalid access to packet, off=14 size=0, R3(id=0,off=14,r=34)", "size-unbounded"),
         ("libbpf: failed to find BTF for extern 'bpf_wq_init': -2", "extern-missing"),
     ] {
-        assert_eq!(explain(text, &[]).map(|refusal| refusal.kind), Some(kind), "{text}");
+        let refusal = explain(text, &[]).unwrap_or_else(|| panic!("no refusal in\n{text}"));
+        assert_eq!(refusal.kind, kind, "{text}");
+        // So little is no evidence for a change, and nothing announces one.
+        assert!(refusal.change.is_none() && !refusal.cure.ends_with(':'), "{text}:\n{refusal}");
     }
 }
 
