@@ -1,6 +1,7 @@
 //! What a tool costs: the time in its BPF programs, as the kernel counts it, and its own. If that is too much, the tool ends.
 
 use std::fs;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -116,7 +117,8 @@ fn limit(max_cpu: f64) {
 pub fn end() -> Result<()> {
     let Some((measured, wanted)) = lock().take().zip(WANTED.get()) else { return Ok(()) };
     if wanted.cost {
-        eprintln!("{}", text(measured.begin.elapsed(), measured.programs.len(), &measured.now()));
+        let text = text(measured.begin.elapsed(), measured.programs.len(), &measured.now());
+        let _ = writeln!(io::stderr(), "{text}");
     }
     match measured.too_much {
         Some(share) => Err(Error::new("the run was ended, because its BPF programs took too much time")

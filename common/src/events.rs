@@ -36,8 +36,14 @@ impl Lines {
 
     /// Adds a line, unless the limit is reached.
     pub fn add(&self, line: impl Display) {
-        let mut state = self.state.borrow_mut();
-        if state.count < self.limit {
+        self.add_with(|| line);
+    }
+
+    /// Adds the line that this makes. If the limit is reached, it is not called.
+    pub fn add_with<L: Display>(&self, line: impl FnOnce() -> L) {
+        if self.count() < self.limit {
+            let line = line();
+            let mut state = self.state.borrow_mut();
             state.count += 1;
             let _ = writeln!(state.text, "{line}"); // a String takes everything
         }
@@ -46,7 +52,7 @@ impl Lines {
     /// Adds a line for an event. If the event's bytes are not a `T`, the next [`Lines::print`] fails.
     pub fn add_event<T: Record, L: Display>(&self, event: &[u8], line: impl FnOnce(T) -> L) {
         match record::read_rounded(event) {
-            Ok(event) => self.add(line(event)),
+            Ok(event) => self.add_with(|| line(event)),
             Err(error) => self.state.borrow_mut().error = Some(error),
         }
     }

@@ -72,15 +72,14 @@ impl Stop {
         let stdout = io::stdout();
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(Wake::Due);
-            }
             let mut fds = [
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 // As in wait(), this reports only that the reader of our output is gone.
                 PollFd::new(stdout.as_fd(), PollFlags::empty()),
             ];
             match poll(&mut fds, left.map_or(PollTimeout::NONE, timeout)) {
+                // Even if each interval is over before we wait for its end, a signal ends the run.
+                Ok(0) if left.is_some_and(|left| left.is_zero()) => return Ok(Wake::Due),
                 Ok(0) | Err(Errno::EINTR) => {}
                 Ok(_) => return Ok(Wake::Stop),
                 Err(error) => return Err(error).or_cause("cannot wait for the end of the interval"),

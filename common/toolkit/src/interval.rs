@@ -8,6 +8,8 @@ use common::args::{Verbose, seconds};
 use common::stop::{Stop, Wake};
 use common::{OrCause, Result, report};
 
+use crate::output;
+
 /// When to print. Without an interval, the program prints once, at Ctrl-C.
 #[derive(Args, Clone, Debug, Default)]
 pub struct IntervalArgs {
@@ -48,7 +50,7 @@ impl IntervalArgs {
                 other => other.or_cause("cannot print")?,
             }
             printed += 1;
-            if woke == Wake::Stop || self.count == Some(printed) {
+            if woke == Wake::Stop || self.count == Some(printed) || output::is_over() {
                 return Ok(());
             }
             // We add to the time that was due, not to the present time, so intervals don't drift. If the next end has

@@ -84,9 +84,8 @@ pub struct Form {
     #[arg(short, long)]
     pub extension: bool,
 
-    /// Print JSON, one object per interval
-    #[arg(short, long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// A histogram with its numbers, for JSON.
@@ -130,12 +129,7 @@ impl Form {
         let unit = if self.milliseconds { "msecs" } else { "usecs" };
         let rows = interval.iter().map(|(kind, latency)| Row::new(kind, latency, self.unit_ns()));
         let interval = Interval { time, unit, latency: rows.collect() };
-        self.output().render(&interval, || self.text(&interval, columns))
-    }
-
-    /// Whether to print text or JSON.
-    pub fn output(self) -> Output {
-        Output { json: self.json }
+        self.output.render(&interval, || self.text(&interval, columns))
     }
 
     fn text(self, Interval { time, unit, latency }: &Interval<'_>, columns: usize) -> String {
@@ -215,13 +209,13 @@ mod tests {
     #[test]
     fn one_for_all_with_numbers_and_a_time() {
         let all = [(Kind::default(), latency(&[0, 0, 0, 0, 12, 3], 412_999_999))].into();
-        let form = Form { milliseconds: true, timestamp: true, extension: true, json: false };
+        let form = Form { milliseconds: true, timestamp: true, extension: true, ..Form::default() };
         insta::assert_snapshot!(show(form, &all));
     }
 
     #[test]
     fn json_is_an_object_for_each_interval() {
-        let form = Form { json: true, ..Form::default() };
+        let form = Form { output: Output { json: true }, ..Form::default() };
         insta::assert_snapshot!(show(form, &fixed()));
         let empty: serde_json::Value = serde_json::from_str(&show(form, &BTreeMap::new())).unwrap();
         assert_eq!(empty["latency"], serde_json::json!([]));

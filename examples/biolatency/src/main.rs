@@ -22,7 +22,7 @@ common::record!(io_kind { disk, flags });
 
 /// Show how long block I/O takes, as histograms
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, mut_arg("json", |arg| arg.short('j')))]
 struct Args {
     /// Include the time that a request waits in the kernel before the driver gets it
     #[arg(short = 'Q', long)]
@@ -75,7 +75,7 @@ fn main() -> common::Result<()> {
 
     let mut readings = Readings::default();
     let mut unmatched = 0;
-    args.intervals.each(form.output().between(), || {
+    args.intervals.each(form.output.between(), || {
         let map = &skel.maps.hist_map;
         let mut now = Latencies::new();
         unmatched = 0;

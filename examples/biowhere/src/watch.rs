@@ -8,7 +8,7 @@ use common::events::Lines;
 use common::{OrCause, Result, record};
 use nix::time::{ClockId, clock_gettime};
 use toolkit::flags::Flags;
-use toolkit::output::Output;
+use toolkit::output::{self, Output};
 
 use crate::args::Args;
 use crate::bpf::types;
@@ -122,7 +122,7 @@ impl Watch {
             return Ok(());
         }
         match &mut self.mode {
-            Mode::Lines => lines.add(self.show(&io)),
+            Mode::Lines => lines.add_with(|| self.show(&io)),
             Mode::Slowest(most, ios) => {
                 ios.push(io);
                 // Seldom enough that it costs nothing.
@@ -154,12 +154,15 @@ impl Watch {
         let Mode::Summary { since_ns, summary, earlier, .. } = &mut self.mode else { return };
         let report = std::mem::take(summary).report(Duration::from_nanos(now - *since_ns));
         *since_ns = now;
-        lines.add(self.output.render(&report, || report.tables(self.form, earlier.as_ref())));
+        lines.add_with(|| self.output.render(&report, || report.tables(self.form, earlier.as_ref())));
     }
 
     /// Adds what is printed at the end.
     pub fn finish(&mut self, lines: &Lines) -> Result<()> {
         std::mem::replace(&mut self.error, Ok(()))?;
+        if output::is_over() {
+            return Ok(());
+        }
         let end = self.ended_ns.map_or_else(now_ns, Ok)?;
         self.summarize(lines, end);
         if let Mode::Slowest(most, ios) = &mut self.mode {
@@ -167,7 +170,7 @@ impl Watch {
         }
         if let Mode::Slowest(_, ios) = &self.mode {
             for io in ios {
-                lines.add(self.show(io));
+                lines.add_with(|| self.show(io));
             }
         }
         Ok(())

@@ -93,14 +93,19 @@ struct Cell {
 /// A row: when its interval ended, and the count of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Such as `17:04:05`.
+    /// Such as `2026-03-01 17:04:05`.
     pub time: String,
     /// The counts, fastest slot first.
     pub counts: Vec<u64>,
 }
 
 impl Row {
-    /// The slots that are not empty: `{"time":"17:04:05","unit":"usecs","cells":[{"from":128,"to":160,"count":300}]}`.
+    /// The time without the day.
+    fn clock(&self) -> &str {
+        self.time.split(' ').next_back().unwrap_or_default()
+    }
+
+    /// The slots that are not empty: `{"time":"2026-03-01 17:04:05","unit":"usecs","cells":[{"from":128,"to":160,"count":300}]}`.
     pub fn json(&self, scale: Scale) -> impl Serialize {
         #[derive(Serialize)]
         struct Json {
@@ -174,7 +179,7 @@ impl Form {
     pub fn row(self, row: &Row) -> String {
         let merged = self.scale.merged(self.columns);
         let cells = row.counts.chunks(merged).map(|counts| self.cell(shade(counts.iter().sum())));
-        format!("{:TIME$}{}", row.time, cells.collect::<String>()).trim_end().to_owned()
+        format!("{:TIME$}{}", row.clock(), cells.collect::<String>()).trim_end().to_owned()
     }
 }
 
@@ -212,9 +217,9 @@ pub fn svg(title: &str, scale: Scale, rows: &[Row]) -> String {
         SLOTS * CELL.0,
         rows.len() * CELL.1
     );
-    for (nth, Row { time, counts }) in rows.iter().enumerate() {
+    for (nth, row @ Row { counts, .. }) in rows.iter().enumerate() {
         let y = TOP + nth * CELL.1;
-        let time = escape(time);
+        let time = escape(row.clock());
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{time}</text>", LEFT - 6, y + 11);
         for (slot, count) in counts.iter().take(SLOTS).enumerate().filter(|(_, count)| **count > 0) {
             let (x, paint) = (LEFT + slot * CELL.0, PAINTS[shade(*count) - 1]);
@@ -245,7 +250,7 @@ mod tests {
             let mut counts = vec![0; SLOTS];
             (counts[28 + nth], counts[30], counts[31]) = (300, 40 * nth as u64, 7);
             (counts[57], counts[SLOTS - 1]) = (1, u64::from(nth == 3));
-            Row { time: format!("17:04:{nth:02}"), counts }
+            Row { time: format!("2026-03-01 17:04:{nth:02}"), counts }
         };
         (0..6).map(row).collect()
     }

@@ -75,7 +75,7 @@ fn main() -> common::Result<()> {
         let now: Histogram = cpus.into_iter().map(|counts| Histogram::from(counts.slots)).sum();
         let counts = now.since(&before).counts().to_vec();
         before = now;
-        let row = Row { time: report::time_stamp().split_off("2026-03-01 ".len()), counts };
+        let row = Row { time: report::time_stamp(), counts };
         let head = head.take().map(|head| head + "\n").unwrap_or_default();
         let text = args.output.render(&row.json(scale), || head + &form.row(&row));
         rows.push_front(row);

@@ -219,7 +219,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
     let length = || value.as_array().map_or(0, Vec::len) as u64;
     let properties = &schema["properties"];
     schema.as_object().unwrap().iter().all(|(word, rule)| match &**word {
-        "description" => true,
+        "description" | "x-unit" | "x-limit" => true,
         "$ref" => fits(root.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(), value),
         "oneOf" => rule.as_array().unwrap().iter().filter(|one| fits(one, value)).count() == 1,
         "const" => value == rule,
@@ -314,28 +314,43 @@ fn blkbook_prints_json_of_its_schema() {
 /// A limit ends a tool with a status of its own, and with its report.
 fn blkbook_fails_on_a_limit() {
     quiet();
-    let with = |options: &str| {
+    let ends = |options: &str, status: i32, said: &str| {
         let running = start(&format!("blkbook {options} --max-cpu 0"));
         io(&format!("write /dev/scratch --count {IOS}"));
-        running.end(Signal::SIGINT).unwrap()
+        let seen = running.end(Signal::SIGINT).unwrap();
+        assert!(seen.status.code() == Some(status) && seen.stderr.contains(said), "{options}: {seen:?}");
+        seen
     };
-    // It ends at the first I/O, by itself.
-    let running = start("blkbook biowhere --fail-on total>1ns --max-cpu 0");
+    // These end at the first number, by themselves, and print nothing more.
+    let running = start("blkbook biowhere --json --lines 1 --fail-on total>1ns --fail-on time<0 --max-cpu 0");
     io("write /dev/scratch --count 1");
     let seen = running.wait().unwrap();
-    assert_eq!(seen.status.code(), Some(3), "{seen:?}");
-    assert!(seen.stdout.contains("io ") && seen.stderr.contains("\nLimit: total is "), "{seen:?}");
+    assert!(seen.status.code() == Some(3) && seen.stdout.lines().count() == 1, "{seen:?}");
     let disk = name(RAW_DEVICE);
-    let seen = with("biowhere --summary --fail-on ios>0 --fail-on p99.disk>1s");
-    assert_eq!(seen.status.code(), Some(3), "{seen:?}");
-    assert!(
-        seen.stdout.contains(&format!("{disk}: "))
-            && seen.stderr.contains(&format!(" ({disk}), and the limit is ios>0\n")),
-        "{seen:?}"
-    );
-    let seen = with(&format!("biolatency --json --fail-on count>{IOS} --fail-on average<1ns"));
-    assert!(seen.status.success() && json_of("biolatency", &seen).len() == 1, "{seen:?}");
-    let seen = with("biowhere --summary --fail-on total>1s");
-    assert_eq!(seen.status.code(), Some(1), "{seen:?}");
-    assert!(seen.stderr.contains("nothing was compared with total>1s"), "{seen:?}");
+    assert!(seen.stderr.contains("\nLimit: total is "), "{seen:?}");
+    assert!(seen.stderr.contains(&format!(" ns ({disk}, ")), "{seen:?}");
+    let running = start("blkbook bitehist 0.02 --json --fail-on count>0 --max-cpu 0");
+    io("write /dev/scratch --count 1");
+    let seen = running.wait().unwrap();
+    let last: Value = serde_json::from_str(seen.stdout.lines().last().unwrap()).unwrap();
+    assert!(seen.status.code() == Some(3) && last["count"] == 1, "{seen:?}");
+
+    let beyond = format!(" ({disk}), and the limit is ios>0\n");
+    let seen = ends("biowhere --summary --fail-on ios>0 --fail-on p99.disk>1s", 3, &beyond);
+    assert!(seen.stdout.contains(&format!("{disk}: ")), "{seen:?}");
+    let within = format!("biolatency --json --fail-on count>{IOS} --fail-on average<1ns");
+    assert_eq!(json_of("biolatency", &ends(&within, 0, "")).len(), 1);
+    ends("biowhere --summary --fail-on total>1s", 1, "nothing was compared with total>1s");
+    // A disk that hangs ends no I/O.
+    for tool in [
+        "biowhere --summary --fail-on p99.disk>1s",
+        "biowhere --fail-on total>1s",
+        "bigreads --fail-on bytes>1GiB",
+    ] {
+        let seen = start(&format!("blkbook {tool} --duration 0.01 --max-cpu 0")).wait().unwrap();
+        assert!(
+            seen.status.code() == Some(1) && seen.stderr.contains("nothing was compared"),
+            "{tool}: {seen:?}"
+        );
+    }
 }
