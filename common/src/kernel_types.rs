@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use libbpf_rs::btf::types::{Array, Composite, DeclTag, Func, Struct, Union};
-use libbpf_rs::btf::{Btf, BtfKind, BtfType};
+use libbpf_rs::btf::types::{Array, Composite, DeclTag, Func, FuncProto, Ptr, Struct, Typedef, Union};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
 
 use verifier::{KERNELS_TYPES, NO_KFUNC};
 
@@ -36,6 +36,16 @@ pub fn about(warnings: &str) -> Option<String> {
         let _ = writeln!(lines, "{KERNELS_TYPES}{name}{NO_KFUNC}");
     }
     Some(lines)
+}
+
+/// The struct to which the first argument of a tracepoint points, such as `request`.
+pub fn first_argument(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
+    let name = format!("btf_trace_{tracepoint}");
+    let function = btf.type_by_name::<Typedef<'_>>(&name)?.referenced_type();
+    let function = FuncProto::try_from(Ptr::try_from(function).ok()?.referenced_type()).ok()?;
+    // The first parameter is the program's context.
+    let first = btf.type_by_id::<Ptr<'_>>(function.get(1)?.ty)?.referenced_type().skip_mods_and_typedefs();
+    Some(first.name()?.to_str()?.to_owned())
 }
 
 /// What the kernel has at `struct page.flags`. What follows `___` in a structure's name is not part of the kernel's name.

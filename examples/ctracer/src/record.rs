@@ -138,6 +138,7 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         // We check only for an entry, because if a program can attach to the entry, one can attach to the return.
         let missing = ENDS.iter().find(|end| !good_names.iter().any(|name| name == *end));
         missing.map_or(Ok(()), |end| Need::Fentry((*end).to_owned()).check())?;
+        Need::Tracepoint("block_rq_issue".to_owned()).check()?;
         chosen.extend(ENDS.map(str::to_owned));
     }
     // We look up all functions, even those that are not chosen, because with more paths it is clear where the source

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use common::preflight::first_argument;
 use common::trace_pipe::Line;
 use guest::checks::stage10;
 use guest::null_blk::NullBlk;
@@ -22,7 +23,17 @@ pub const CASES: &[Case] = cases![
     stage10_shows_the_bio_wherever_it_is_among_the_arguments,
     stage10_and_stage02_count_the_same,
     stage10_leaves_nothing_behind,
+    the_first_argument_of_a_tracepoint_is_known(Outer),
 ];
+
+/// Programs are refused where `block_rq_issue` begins with the queue, as this other one does.
+fn the_first_argument_of_a_tracepoint_is_known() {
+    for (tracepoint, first) in
+        [("block_rq_issue", Some("request")), ("block_plug", Some("request_queue")), ("none", None)]
+    {
+        assert_eq!(first_argument(tracepoint).unwrap().as_deref(), first, "{tracepoint}");
+    }
+}
 
 /// The calls that the stage shows, which are all of its lines.
 fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
