@@ -17,7 +17,7 @@ DRIVER = $(shell CARGO_ENCODED_RUSTFLAGS= cargo build --quiet --package lab --bi
 # Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
 export CARGO_ENCODED_RUSTFLAGS :=
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test publish-test vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build check demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test release release-test publish-test deny vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -27,6 +27,9 @@ setup: ## Install what is missing (apt on Debian and Ubuntu)
 
 build: driver ## Build everything but the book
 	cargo build
+
+check: setup ## Compile all of it, tests included, and make no program
+	cargo check --workspace --all-targets --all-features
 
 demo: driver ## Boot a kernel, run most stages and three examples, and check what they print against the truth
 	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'
@@ -79,6 +82,7 @@ lint: setup ## Check style and lints
 	cargo clippy --package workshop --test page --test image --package class --test whole -- -D warnings
 	@# Only this builds the command.
 	cargo clippy --package bpf-refusal --all-targets --all-features -- -D warnings
+	@git ls-files --error-unmatch '*.bpf.[ch]' >/dev/null
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
 diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]
@@ -125,6 +129,23 @@ tools: setup driver ## Make blkbook, one file with all tools, to take to other m
 
 distro-test: setup-test ## Follow the README in new Debians, and record the result: make distro-test [SUITES=sid] (root)
 	@lab/distro-test $(SUITES)
+
+# Cargo's own tools, which only maintainers need.
+CARGO_TOOLS = $(TARGET)/cargo-tools
+
+release: setup-test kernels driver ## Make the files of a release in target/dist (20 minutes)
+	@lab/setup arm64
+	@cargo install --quiet --locked --root $(CARGO_TOOLS) cargo-cyclonedx@0.5.9
+	@PATH=$$PATH:$(CARGO_TOOLS)/bin lab/release
+
+release-test: setup-test kernels ## Test these files: in empty Debians, with busybox alone, and the kits (root)
+	@lab/setup arm64
+	@lab/release-test
+
+# Not a part of `make lint`: to compile it takes minutes, advisories come when nobody changes anything, and it needs the network.
+deny: ## Look for advisories about the crates we use, and check their licenses and sources
+	@cargo install --quiet --locked --root $(CARGO_TOOLS) cargo-deny@0.20.2
+	@PATH=$$PATH:$(CARGO_TOOLS)/bin cargo deny check
 
 # Not a part of `make test`, because it needs the network. What is not committed yet counts, too.
 publish-test: ## Check that the explainer of refusals could be published as a crate

@@ -58,7 +58,7 @@ fn main() -> Result<()> {
     let folder = std::path::absolute(&folder).or_cause("cannot find out the folder's absolute path")?;
     if args.print {
         let book = tempfile::tempdir().or_cause("cannot make a folder for the book")?;
-        build(&workbook, book.path(), true)?;
+        build(&workbook, book.path(), true, REPOSITORY)?;
         return print::all(&workbook, book.path(), &folder);
     }
     // Two workshops that start at the same moment both write the book.
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     fs::create_dir_all(beside).or_cause(format!("cannot make {}", beside.display()))?;
     let _alone = copies::lock(beside)?;
     check_replaceable(&folder)?;
-    build(&workbook, &folder, false)?;
+    build(&workbook, &folder, false, REPOSITORY)?;
     print_text(folder.join("index.html").display())?;
     Ok(())
 }
@@ -81,7 +81,10 @@ fn check_replaceable(folder: &Path) -> Result<()> {
         .fix("name a new or an empty folder"))
 }
 
-fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
+/// Where the workbook is published. In our own Cargo.toml, it is only an example.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+
+fn build(workbook: &Workbook, folder: &Path, print: bool, repository: &str) -> Result<()> {
     let docs = workbook.root.join("docs");
     let said = |error: mdbook_driver::errors::Error| match error.downcast::<Error>() {
         Ok(ours) => ours,
@@ -90,6 +93,11 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     let mut config = Config::from_disk(docs.join("book.toml")).map_err(said)?;
     config.build.build_dir = folder.to_owned();
     config.set("output.html.print.enable", print).map_err(said)?;
+    if !repository.contains("://example.org/") {
+        config.set("output.html.git-repository-url", repository).map_err(said)?;
+        let edit = format!("{repository}/edit/main/docs/{{path}}");
+        config.set("output.html.edit-url-template", edit).map_err(said)?;
+    }
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
     // `cargo upkeep record ctracer` makes the recording.
     let recording = Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?);
@@ -102,4 +110,29 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     let ctracer = view::html(&recording, Some("examples/ctracer.html"))?;
     let page = folder.join("ctracer.html");
     fs::write(&page, ctracer).or_cause(format!("cannot write {}", page.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_published_book_links_to_the_source_of_each_page() {
+        let (workbook, folder) = (Workbook::read().unwrap(), tempfile::tempdir().unwrap());
+        build(&workbook, folder.path(), false, "https://example.com/workbook").unwrap();
+        let edits = |page: &str| {
+            let text = fs::read_to_string(folder.path().join(page)).unwrap();
+            let (_, rest) = text.split_once("https://example.com/workbook/edit/main/docs/src/").unwrap();
+            workbook.root.join("docs/src").join(rest.split('"').next().unwrap())
+        };
+        for (page, source) in [
+            ("load.html", "docs/src/load.md"),
+            ("stages/03.html", "stages/stage03_bio_latency_map/README.md"),
+            ("examples/bitehist.html", "examples/bitehist/README.md"),
+            ("clinic/01.html", "lab/clinic"),
+        ] {
+            let found = edits(page).canonicalize().unwrap();
+            assert!(found.starts_with(workbook.root.join(source).canonicalize().unwrap()), "{found:?}");
+        }
+    }
 }

@@ -45,7 +45,8 @@ impl Programs {
         let path = page_of(program);
         let text = presented(&path, &readme::page(&self.workbook, &path, program)?);
         let text = questions::in_program(&name, &text, &::questions::of(&program.folder)?)?;
-        Ok(below(parent, nth, &title, path, text))
+        let source = program.folder.strip_prefix(&self.workbook.root).unwrap_or(&program.folder);
+        Ok(below(parent, nth, &title, path, text, &source.join("README.md")))
     }
 
     fn case(&self, case: &Case, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
@@ -54,7 +55,8 @@ impl Programs {
         let text = with_steps(case, &publish::clinic::page(case)?)?;
         let text = links::rewrite(&self.workbook, &Path::new("lab/clinic").join(&case.name), &path, &text)?;
         let present = format!("[Present this case](../present.html#case-{number})");
-        Ok(below(parent, nth, &title, path, format!("{text}\n{present}\n")))
+        let source = Path::new("lab/clinic").join(&case.name).join("case.md");
+        Ok(below(parent, nth, &title, path, format!("{text}\n{present}\n"), &source))
     }
 
     /// The chapter with a section of each stage's `teach.md`, in place of the text that says where they are.
@@ -98,11 +100,12 @@ impl Programs {
     }
 }
 
-/// A page below a chapter.
-fn below(parent: &Chapter, nth: u32, title: &str, path: PathBuf, content: String) -> Chapter {
+/// A page below a chapter, and its source below the workbook's top folder.
+fn below(parent: &Chapter, nth: u32, title: &str, path: PathBuf, content: String, source: &Path) -> Chapter {
     let parents = parent.parent_names.iter().chain([&parent.name]).cloned().collect();
     let mut page = Chapter::new(title, content, path, parents);
-    page.source_path = None;
+    // As mdBook wants it: from docs/src on.
+    page.source_path = Some(Path::new("../..").join(source));
     // The depth of this number is the page's depth in the table of contents.
     let above = parent.number.as_deref().cloned().unwrap_or_default();
     page.number = Some(SectionNumber::new([above, vec![nth]].concat()));

@@ -76,7 +76,7 @@ fn each_program_has_help_and_a_version() {
     for program in workbook.catalog.programs() {
         let name = program.binary();
         let with = |arguments: &[&str]| run(Command::new(workbook.binaries().join(&name)).args(arguments));
-        assert_eq!(with(&["--version"]), format!("{name} 0.1.0\nstatus: 0"));
+        assert_eq!(with(&["--version"]), format!("{name} {}\nstatus: 0", env!("CARGO_PKG_VERSION")));
         let help = with(&["--help"]);
         assert!(help.contains(&format!("Usage: {name}")) && help.ends_with("status: 0"), "{help}");
         if name == "stage03" {
@@ -204,7 +204,8 @@ fn without_clang_the_build_says_what_to_install() {
     let package = workbook.catalog.stages[0].package();
     cargo.current_dir(&workbook.root).args(["check", "--quiet", "--package", package]);
     let text = run(cargo.env("CLANG", "clang-that-is-not-here"));
-    let error = format!("error: {package}@0.1.0: clang, the compiler for BPF, was not found");
+    let error =
+        format!("error: {package}@{}: clang, the compiler for BPF, was not found", env!("CARGO_PKG_VERSION"));
     assert!(text.contains(&error), "{text}");
     assert!(text.contains("install it: make setup (Debian, Ubuntu: apt install clang)"), "{text}");
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");

@@ -26,7 +26,7 @@ struct Options {
     /// Print JSON: the refusal or null; for several logs, an array of these
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
-    /// Print SARIF 2.1.0, which code hosts and editors show beside the source
+    /// Print SARIF 2.1.0, for code hosts and editors
     #[arg(long)]
     sarif: bool,
 }

@@ -31,7 +31,8 @@ fn numbers(text: &str) -> String {
 #[test]
 fn shellcheck_finds_no_fault_in_the_scripts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let scripts = ["kit/lab", "kit/keep", "../setup"].map(|script| root.join(script));
+    let scripts = ["kit/lab", "kit/keep", "../setup", "../distro-test", "../release", "../release-test"]
+        .map(|script| root.join(script));
     let output = Command::new("shellcheck").args(scripts).output();
     let output = output.expect("shellcheck is there: lab/setup test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
