@@ -406,7 +406,8 @@ fn the_setup_names_the_packages_of_other_systems() {
         ("ID=arch\n", "fix:      sudo pacman -S --needed gcc make pkgconf "),
         ("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\n", " clang qemu-x86 busybox-static "),
         ("ID=alpine\n", "fix:      sudo apk add gcc musl-dev make "),
-        ("ID=nixos\n", "fix:      install them with your system's package manager"),
+        ("ID=nixos\n", "fix:      nix-shell -p gcc gnumake pkg-config llvmPackages.clang-unwrapped qemu "),
+        ("ID=void\n", "fix:      install them with your system's package manager"),
     ] {
         fs::write(release.path(), system).unwrap();
         let mut setup = Command::new("sh");
