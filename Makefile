@@ -28,8 +28,9 @@ setup: ## Install what is missing (apt on Debian and Ubuntu)
 build: driver ## Build everything but the book
 	cargo build
 
-check: setup ## Compile all of it, tests included, and make no program
+check: setup ## Compile all of it, tests and documentation included, and make no program
 	cargo check --workspace --all-targets --all-features
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 
 demo: driver ## Boot a kernel, run most stages and three examples, and check what they print against the truth
 	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'

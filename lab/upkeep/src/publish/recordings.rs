@@ -3,7 +3,7 @@
 //!
 //! | name | file | command |
 //! |---|---|---|
-//! | `03`, `biolatency` | `output.txt` of the stage or the example | the one in its README; see [`record`] |
+//! | `03`, `biolatency` | `output.txt` of the stage or the example | the one in its README; see [`fn@record`] |
 //! | `load` | `docs/src/transcripts/load.txt` | that of `[load]` in `lab/theory/transcripts.toml` |
 //! | `mystery-01-2` | `docs/mysteries/01-2.txt` | the case with seed 2, and then its solution, for the deck |
 //! | `ctracer.rec` | itself, and a picture of its page | ctracer, beside I/O |
