@@ -7,6 +7,8 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
 
 use verifier::{KERNELS_TYPES, NO_KFUNC};
 
+use crate::{OrCause, Result};
+
 /// How libbpf names a field that it can't find, and a function of the kernel whose declaration does not fit.
 const FIELD: &str = "failed to resolve CO-RE relocation <byte_off> [";
 const FUNCTION: &str = "extern (func ksym) '";
@@ -38,8 +40,17 @@ pub fn about(warnings: &str) -> Option<String> {
     Some(lines)
 }
 
-/// The struct to which the first argument of a tracepoint points, such as `request`.
-pub fn first_argument(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
+/// The struct to which the first argument of a tracepoint points, such as `request`; `None` if the kernel has no such
+/// tracepoint.
+///
+/// # Errors
+/// If the kernel's types can't be read.
+pub fn first_argument(tracepoint: &str) -> Result<Option<String>> {
+    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    Ok(first_argument_in(&btf, tracepoint))
+}
+
+fn first_argument_in(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
     let name = format!("btf_trace_{tracepoint}");
     let function = btf.type_by_name::<Typedef<'_>>(&name)?.referenced_type();
     let function = FuncProto::try_from(Ptr::try_from(function).ok()?.referenced_type()).ok()?;

@@ -12,7 +12,7 @@ use libbpf_rs::btf::types::{Func, FuncProto, Typedef};
 use libbpf_rs::{OpenObject, OpenProgram};
 use nix::unistd::{Uid, geteuid};
 
-use crate::kernel_types;
+pub use crate::kernel_types::first_argument;
 use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions, has_symbol, older_name};
 use crate::{Error, OrCause, Result, kernel, section, tracefs};
@@ -255,7 +255,7 @@ impl Need {
                 has(self, "bpf_jit_supports_fsession", "7.0 or newer")?;
                 with(|all| function(Probe::Fentry, name, all))
             }
-            Self::Tracepoint(name) if has_type_of(name)? => arguments(name, first_argument(name)?),
+            Self::Tracepoint(name) if has_type_of(name)? => arguments(name),
             Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
             Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
             Self::OneOf(needs) => one_of(needs, Self::check),
@@ -268,7 +268,7 @@ impl Need {
             Self::Kprobe(_) => Self::Kprobes.check(),
             Self::Fentry(_) | Self::Fexit(_) => fentry_can_attach(),
             Self::KprobeMulti(_) | Self::KprobeSession(_) | Self::Fsession(_) => Ok(()),
-            Self::Tracepoint(_) if !self.is_in_tracefs() => Ok(()),
+            Self::Tracepoint(name) if !self.is_in_tracefs() => arguments(name),
             Self::OneOf(needs) => one_of(needs, Self::check_quickly),
             _ => self.check(),
         }
@@ -297,19 +297,19 @@ fn has_type_of(tracepoint: &str) -> Result<bool> {
         && kernel_types()?.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
 }
 
-/// The struct to which the first argument of a tracepoint points, such as `request`.
-///
-/// # Errors
-/// If the kernel's types can't be read.
-pub fn first_argument(tracepoint: &str) -> Result<Option<String>> {
-    Ok(kernel_types::first_argument(&kernel_types()?, tracepoint))
+/// Checks that a tracepoint has the arguments that the workbook's programs expect. libbpf doesn't: it would load a program that
+/// takes the queue for a request.
+fn arguments(tracepoint: &str) -> Result<()> {
+    match tracepoint {
+        "block_rq_issue" => begins_with_request(tracepoint, first_argument(tracepoint)?),
+        _ => Ok(()),
+    }
 }
 
-/// Checks that a tracepoint has the arguments that programs of the workbook expect. Before Linux 5.11 and 5.10.137, the first
-/// one of this tracepoint was the queue (commit a54895fa057c). A program would take it for the request, and be loaded.
-fn arguments(tracepoint: &str, first: Option<String>) -> Result<()> {
+/// Before Linux 5.11 and 5.10.137, the first argument of `block_rq_issue` was the queue (commit a54895fa057c).
+fn begins_with_request(tracepoint: &str, first: Option<String>) -> Result<()> {
     match first {
-        Some(first) if tracepoint == "block_rq_issue" && first != "request" => {
+        Some(first) if first != "request" => {
             Err(Error::new(format!("{tracepoint} has other arguments on this kernel"))
                 .evidence(format!("the first one is a struct {first} (kernel {})", release()))
                 .fix(format!("boot Linux 5.11 or newer, or 5.10.137 or newer of 5.10, or: {}", in_the_lab())))
@@ -663,10 +663,9 @@ mod tests {
 
     #[test]
     fn a_tracepoint_with_other_arguments_is_an_error() {
-        let queue = Some("request_queue".to_owned());
-        assert_eq!(arguments("block_rq_issue", Some("request".to_owned())), Ok(()));
-        assert_eq!(arguments("block_plug", queue.clone()), Ok(()));
-        let error = arguments("block_rq_issue", queue).unwrap_err().to_string();
+        let of = |first: &str| begins_with_request("block_rq_issue", Some(first.to_owned()));
+        assert_eq!(of("request"), Ok(()));
+        let error = of("request_queue").unwrap_err().to_string();
         assert!(
             error.contains("the first one is a struct request_queue") && error.contains("5.10.137"),
             "{error}"
