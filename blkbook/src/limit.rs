@@ -1,10 +1,9 @@
 //! `--fail-on disk.p99>20ms`: ends the tool once a number that it prints is beyond a limit. `schema.json` has the names of
 //! these numbers.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use clap::{Arg, ArgAction, ArgMatches};
 use nix::sys::signal::{Signal, kill};
@@ -15,10 +14,30 @@ use common::{Error, Result};
 
 /// A JSON schema of what the tools print with `--json`. Beside the usual words, `x-unit` is a number's unit, where
 /// `unit` means that of the object, and `x-limit` an example of a limit.
-const SCHEMA: &str = include_str!("../schema.json");
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../schema.json")).unwrap_or_default());
 
 /// The exit status of a tool that was ended by a limit: not that of an error, and not that of a wrong option.
 const STATUS: u8 = 3;
+
+/// Units: what each is in nanoseconds or in bytes, and whether it is a time.
+const UNITS: [(&str, f64, bool); 11] = [
+    ("ns", 1.0, true),
+    ("us", 1e3, true),
+    ("usecs", 1e3, true),
+    ("ms", 1e6, true),
+    ("msecs", 1e6, true),
+    ("s", 1e9, true),
+    ("bytes", 1.0, false),
+    ("kbytes", 1024.0, false),
+    ("KiB", 1024.0, false),
+    ("MiB", 1024.0 * 1024.0, false),
+    ("GiB", 1024.0 * 1024.0 * 1024.0, false),
+];
+
+fn unit(name: &str) -> Option<(f64, bool)> {
+    UNITS.iter().find(|unit| unit.0 == name).map(|(_, size, is_time)| (*size, *is_time))
+}
 
 /// A limit for a number.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +47,8 @@ struct Limit {
     /// The number, in each kind of object that the tool prints.
     numbers: Vec<Number>,
     is_most: bool,
-    limit: f64,
-    /// What the limit's unit is in nanoseconds or bytes, if it has one.
+    /// In nanoseconds or bytes, or if it has no unit, in that of the JSON.
+    value: f64,
     has_unit: bool,
 }
 
@@ -40,26 +59,17 @@ struct Number {
     kind: usize,
     /// The names that lead to it, from the outermost object on.
     path: Vec<String>,
-    unit: Unit,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Unit {
-    None,
-    Ns,
-    Us,
-    Bytes,
-    /// The object's `unit`, which is a time.
-    ObjectsTime,
-    /// The object's `unit`, which is a size.
-    ObjectsSize,
+    /// The schema's `x-unit`, if it has one.
+    unit: Option<String>,
+    /// Whether that is a time.
+    is_time: Option<bool>,
 }
 
 /// The limits of the tool that runs.
 static WATCHED: Mutex<Watched> = Mutex::new(Watched { limits: Vec::new(), beyond: None });
 
 struct Watched {
-    /// And whether a number was compared with it.
+    /// Each limit, and whether a number was compared with it.
     limits: Vec<(Limit, bool)>,
     beyond: Option<String>,
 }
@@ -70,9 +80,8 @@ fn lock() -> std::sync::MutexGuard<'static, Watched> {
 
 /// The option of a tool that prints numbers.
 pub fn option(tool: &str) -> Option<Arg> {
-    let schema = schema();
-    let numbers = numbers_of(&schema, tool);
-    let example = schema["$defs"][tool]["x-limit"].as_str()?;
+    let example = SCHEMA["$defs"][tool]["x-limit"].as_str()?;
+    let numbers = numbers_of(tool);
     Some(
         Arg::new("fail-on")
             .long("fail-on")
@@ -92,10 +101,10 @@ pub fn watch(options: &ArgMatches) {
     toolkit::output::watch(|printed| {
         let Watched { limits, beyond } = &mut *lock();
         for (limit, is_compared) in limits.iter_mut() {
-            let found = limit.numbers_in(printed);
-            *is_compared |= !found.is_empty();
-            if let (None, Some(found)) = (&beyond, found.iter().find(|found| limit.is_passed_by(found))) {
-                *beyond = Some(format!("{found}, and the limit is {}", limit.text));
+            let (is_there, found) = limit.compare(printed);
+            *is_compared |= is_there;
+            if let (None, Some(found)) = (&beyond, found) {
+                *beyond = Some(found);
                 // As Ctrl-C ends it, so that it prints its report.
                 let _ = kill(Pid::this(), Signal::SIGINT);
             }
@@ -125,9 +134,15 @@ impl Limit {
     fn new(text: &str, numbers: &[Number]) -> std::result::Result<Self, String> {
         let at = text.find(['<', '>']).ok_or("write a name, < or >, and a number, such as count>100")?;
         let (name, is_most) = (text[..at].trim(), &text[at..=at] == ">");
-        let (limit, unit) = number(text[at + 1..].trim()).ok_or(
-            "write a number, and its unit if it is not the one of the JSON: ns, us, ms, s, KiB, MiB or GiB",
-        )?;
+        let value = text[at + 1..].trim();
+        let (value, name_of_unit) =
+            value.split_at(value.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(value.len()));
+        let has_unit = !name_of_unit.is_empty();
+        let (Ok(value), Some((size, is_time))) =
+            (value.trim().parse::<f64>(), unit(if has_unit { name_of_unit } else { "ns" }))
+        else {
+            return Err("write a number, and its unit if it is not the one of the JSON: ns, us, ms, s, KiB, MiB or GiB".to_owned());
+        };
         let names: Vec<_> = name.split('.').collect();
         let is_named = |number: &&Number| {
             names.iter().all(|name| number.path.iter().any(|known| known == name))
@@ -151,92 +166,39 @@ impl Limit {
         if shortest.iter().any(|one| shortest.iter().any(|other| one != other && one.kind == other.kind)) {
             return Err(format!("{name} may be any of {}: write more of the name", list(&shortest)));
         }
-        let fits = |number: &&&Number| match unit {
-            None => true,
-            Some((_, true)) => matches!(number.unit, Unit::Ns | Unit::Us | Unit::ObjectsTime),
-            Some((_, false)) => matches!(number.unit, Unit::Bytes | Unit::ObjectsSize),
-        };
+        let fits = |number: &&&Number| !has_unit || number.is_time == Some(is_time);
         let fitting: Vec<_> = shortest.iter().filter(fits).copied().cloned().collect();
         if fitting.is_empty() {
-            return Err(format!("{} is not measured in this unit", list(&shortest)));
+            return Err(format!("{} is not measured in {name_of_unit}", list(&shortest)));
         }
-        let factor = unit.map_or(1.0, |(factor, _)| factor);
-        Ok(Self {
-            text: text.to_owned(),
-            numbers: fitting,
-            is_most,
-            limit: limit * factor,
-            has_unit: unit.is_some(),
-        })
+        Ok(Self { text: text.to_owned(), numbers: fitting, is_most, value: value * size, has_unit })
     }
 
-    /// The numbers that an object has for it.
-    fn numbers_in(&self, printed: &Value) -> Vec<Found> {
-        let unit = printed.get("unit").and_then(Value::as_str).unwrap_or_default();
-        let mut all = Vec::new();
-        for number in &self.numbers {
-            let (factor, unit) = match number.unit {
-                Unit::None => (1.0, ""),
-                Unit::Ns => (1.0, "ns"),
-                Unit::Us => (1e3, "us"),
-                Unit::Bytes => (1.0, "bytes"),
-                Unit::ObjectsTime => (if unit == "msecs" { 1e6 } else { 1e3 }, unit),
-                Unit::ObjectsSize => (1024.0, unit),
+    /// Whether an object has a number for it, and in words the first one that is beyond it.
+    fn compare(&self, printed: &Value) -> (bool, Option<String>) {
+        let mut is_there = false;
+        for Number { path, unit: name, .. } in &self.numbers {
+            let name = match name.as_deref() {
+                Some("unit") => printed["unit"].as_str().unwrap_or_default(),
+                name => name.unwrap_or_default(),
+            };
+            let size = unit(name).filter(|_| self.has_unit).map_or(1.0, |(size, _)| size);
+            let is_beyond = |number: f64| match self.is_most {
+                true => number * size > self.value,
+                false => number * size < self.value,
             };
             let mut found = Vec::new();
-            find(printed, &number.path, String::new(), &mut found);
-            let scale = if self.has_unit { factor } else { 1.0 };
-            let name = number.path.join(".");
-            all.extend(found.into_iter().map(|(of, number)| Found {
-                name: name.clone(),
-                of,
-                number,
-                unit: unit.to_owned(),
-                scaled: number * scale,
-            }));
+            find(printed, path, String::new(), &mut found);
+            is_there |= !found.is_empty();
+            if let Some((of, number)) = found.into_iter().find(|(_, number)| is_beyond(*number)) {
+                let number = format!("{} is {number} {name}", path.join("."));
+                let of = if of.is_empty() { of } else { format!(" ({of})") };
+                let said = format!("{}{of}, and the limit is {}", number.trim_end(), self.text);
+                return (true, Some(said));
+            }
         }
-        all
+        (is_there, None)
     }
-
-    fn is_passed_by(&self, found: &Found) -> bool {
-        if self.is_most { found.scaled > self.limit } else { found.scaled < self.limit }
-    }
-}
-
-/// A number in an object that was printed.
-struct Found {
-    name: String,
-    /// The texts beside it, such as a disk's name.
-    of: String,
-    number: f64,
-    unit: String,
-    /// In the limit's unit.
-    scaled: f64,
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, of, number, unit, .. } = self;
-        write!(f, "{}", format!("{name} is {number} {unit}").trim_end())?;
-        if of.is_empty() { Ok(()) } else { write!(f, " ({of})") }
-    }
-}
-
-/// A number, and what its unit is in nanoseconds or bytes, and whether it is a time.
-fn number(text: &str) -> Option<(f64, Option<(f64, bool)>)> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let unit = match &text[end..] {
-        "" => None,
-        "ns" => Some((1.0, true)),
-        "us" => Some((1e3, true)),
-        "ms" => Some((1e6, true)),
-        "s" => Some((1e9, true)),
-        "KiB" => Some((1024.0, false)),
-        "MiB" => Some((1024.0 * 1024.0, false)),
-        "GiB" => Some((1024.0 * 1024.0 * 1024.0, false)),
-        _ => return None,
-    };
-    Some((text[..end].trim().parse().ok()?, unit))
 }
 
 /// All numbers at the end of a path, each with the texts beside it.
@@ -256,14 +218,9 @@ fn find(value: &Value, path: &[String], of: String, found: &mut Vec<(String, f64
     }
 }
 
-/// What the tools print with `--json`. A unit test reads it.
-fn schema() -> Value {
-    serde_json::from_str(SCHEMA).unwrap_or_default()
-}
-
 /// The schema, for all tools or for one.
 pub fn schema_of(tool: Option<&String>) -> Result<String> {
-    let mut schema = schema();
+    let mut schema = SCHEMA.clone();
     if let Some(tool) = tool {
         if !schema["$defs"][tool].is_object() {
             return Err(Error::new(format!("{tool} prints no JSON")).fix("list what does: blkbook schema"));
@@ -274,42 +231,41 @@ pub fn schema_of(tool: Option<&String>) -> Result<String> {
 }
 
 /// All numbers that a tool prints.
-fn numbers_of(all: &Value, tool: &str) -> Vec<Number> {
-    fn add(all: &Value, schema: &Value, path: &[String], kind: usize, unit: Unit, found: &mut Vec<Number>) {
-        // A call has calls.
+fn numbers_of(tool: &str) -> Vec<Number> {
+    fn add(schema: &Value, path: &[String], kind: usize, found: &mut Vec<Number>) {
+        // A call has calls, without end. No name has more parts than groups.ns.disk.p99.
         if path.len() > 4 {
             return;
         }
         if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
-            return add(all, &all["$defs"][name], path, kind, unit, found);
+            return add(&SCHEMA["$defs"][name], path, kind, found);
         }
         for (kind, one) in schema["oneOf"].as_array().into_iter().flatten().enumerate() {
-            add(all, one, path, kind, unit, found);
+            add(one, path, kind, found);
         }
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-            add(all, schema, &[path, std::slice::from_ref(name)].concat(), kind, unit, found);
+            add(schema, &[path, std::slice::from_ref(name)].concat(), kind, found);
         }
         if schema["items"].is_object() {
-            add(all, &schema["items"], path, kind, unit, found);
+            add(&schema["items"], path, kind, found);
         }
         let is_number = |kind: &Value| kind == "number" || kind == "integer";
         let types = &schema["type"];
         if is_number(types) || types.as_array().is_some_and(|types| types.iter().any(is_number)) {
-            let unit = match schema["x-unit"].as_str() {
-                Some("ns") => Unit::Ns,
-                Some("us") => Unit::Us,
-                Some("bytes") => Unit::Bytes,
-                Some(_) => unit,
-                None => Unit::None,
-            };
-            found.push(Number { kind, path: path.to_vec(), unit });
+            let name = schema["x-unit"].as_str().map(str::to_owned);
+            found.push(Number { kind, path: path.to_vec(), unit: name, is_time: None });
         }
     }
-    let schema = &all["$defs"][tool];
-    let unit =
-        if schema["properties"]["unit"]["const"] == "kbytes" { Unit::ObjectsSize } else { Unit::ObjectsTime };
+    let schema = &SCHEMA["$defs"][tool];
+    // All units that an object may name are times, or all are sizes.
+    let of_object = &schema["properties"]["unit"];
+    let of_object = of_object["const"].as_str().or(of_object["enum"][0].as_str()).unwrap_or_default();
     let mut found = Vec::new();
-    add(all, schema, &[], 0, unit, &mut found);
+    add(schema, &[], 0, &mut found);
+    for number in &mut found {
+        let name = number.unit.as_deref().unwrap_or_default();
+        number.is_time = unit(if name == "unit" { of_object } else { name }).map(|(_, is_time)| is_time);
+    }
     found
 }
 
@@ -319,7 +275,7 @@ mod tests {
     use serde_json::json;
 
     fn limit(tool: &str, text: &str) -> std::result::Result<Limit, String> {
-        Limit::new(text, &numbers_of(&schema(), tool))
+        Limit::new(text, &numbers_of(tool))
     }
 
     #[test]
@@ -342,7 +298,7 @@ mod tests {
             ("bitehist", "count>=1", "write a number"),
             ("bitehist", "count>1h", "ns, us, ms"),
             ("bitehist", ">1", "there is no number"),
-            ("bitehist", "count>1ms", "count is not measured in this unit"),
+            ("bitehist", "count>1ms", "count is not measured in ms"),
             ("bitehist", "from>1ms", "histogram.from is not measured"),
             ("biolatency", "average>1KiB", "latency.average is not measured"),
             ("biowhere", "mb_per_s>100MiB", "groups.mb_per_s is not measured"),
@@ -355,8 +311,7 @@ mod tests {
 
     #[test]
     fn each_example_is_a_limit() {
-        let schema = schema();
-        for (tool, about) in schema["$defs"].as_object().unwrap() {
+        for (tool, about) in SCHEMA["$defs"].as_object().unwrap() {
             if let Some(example) = about["x-limit"].as_str() {
                 limit(tool, example).unwrap();
             }
@@ -367,8 +322,9 @@ mod tests {
     #[test]
     fn a_limit_is_in_the_users_unit() {
         let beyond = |tool, text, printed: &Value| {
-            let limit = limit(tool, text).unwrap();
-            limit.numbers_in(printed).iter().find(|found| limit.is_passed_by(found)).map(Found::to_string)
+            let (is_there, said) = limit(tool, text).unwrap().compare(printed);
+            assert!(is_there || said.is_none());
+            said.map(|said| said.split(", and the limit is ").next().unwrap().to_owned())
         };
         let latency = json!({ "unit": "usecs", "latency": [
             { "disk": "sda", "average": 900, "count": 3 }, { "disk": "sdb", "average": 1200, "count": 4 },

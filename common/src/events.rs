@@ -34,13 +34,8 @@ impl Lines {
         Self { limit: limit.unwrap_or(u64::MAX), state: RefCell::default() }
     }
 
-    /// Adds a line, unless the limit is reached.
-    pub fn add(&self, line: impl Display) {
-        self.add_with(|| line);
-    }
-
-    /// Adds the line that this makes. If the limit is reached, it is not called.
-    pub fn add_with<L: Display>(&self, line: impl FnOnce() -> L) {
+    /// Adds the line that this makes. Once the limit is reached, it is not called.
+    pub fn add<L: Display>(&self, line: impl FnOnce() -> L) {
         if self.count() < self.limit {
             let line = line();
             let mut state = self.state.borrow_mut();
@@ -52,7 +47,7 @@ impl Lines {
     /// Adds a line for an event. If the event's bytes are not a `T`, the next [`Lines::print`] fails.
     pub fn add_event<T: Record, L: Display>(&self, event: &[u8], line: impl FnOnce(T) -> L) {
         match record::read_rounded(event) {
-            Ok(event) => self.add_with(|| line(event)),
+            Ok(event) => self.add(|| line(event)),
             Err(error) => self.state.borrow_mut().error = Some(error),
         }
     }
@@ -164,7 +159,7 @@ mod tests {
     fn enough_lines_end_the_run() {
         let lines = Lines::new(Some(3));
         let poll = |_| {
-            (0..2).for_each(|nth| lines.add(nth));
+            (0..2).for_each(|nth| lines.add(|| nth));
             Ok(())
         };
         lines.follow(None, poll).unwrap();

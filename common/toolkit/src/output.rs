@@ -25,7 +25,7 @@ pub fn watch(call: fn(&Value) -> bool) {
     let _ = WATCH.set(call);
 }
 
-/// Whether what was printed has ended the run, so nothing more is printed.
+/// Whether what was printed has ended the run: then there is no further interval and no summary at the end.
 pub fn is_over() -> bool {
     IS_OVER.load(Ordering::Relaxed)
 }

@@ -122,7 +122,7 @@ impl Watch {
             return Ok(());
         }
         match &mut self.mode {
-            Mode::Lines => lines.add_with(|| self.show(&io)),
+            Mode::Lines => lines.add(|| self.show(&io)),
             Mode::Slowest(most, ios) => {
                 ios.push(io);
                 // Seldom enough that it costs nothing.
@@ -154,7 +154,7 @@ impl Watch {
         let Mode::Summary { since_ns, summary, earlier, .. } = &mut self.mode else { return };
         let report = std::mem::take(summary).report(Duration::from_nanos(now - *since_ns));
         *since_ns = now;
-        lines.add_with(|| self.output.render(&report, || report.tables(self.form, earlier.as_ref())));
+        lines.add(|| self.output.render(&report, || report.tables(self.form, earlier.as_ref())));
     }
 
     /// Adds what is printed at the end.
@@ -170,7 +170,7 @@ impl Watch {
         }
         if let Mode::Slowest(_, ios) = &self.mode {
             for io in ios {
-                lines.add_with(|| self.show(io));
+                lines.add(|| self.show(io));
             }
         }
         Ok(())

@@ -322,18 +322,30 @@ fn blkbook_fails_on_a_limit() {
         seen
     };
     // These end at the first number, by themselves, and print nothing more.
-    let running = start("blkbook biowhere --json --lines 1 --fail-on total>1ns --fail-on time<0 --max-cpu 0");
+    let running = start("blkbook biowhere --json --fail-on total>1ns --fail-on time<0 --max-cpu 0");
     io("write /dev/scratch --count 1");
     let seen = running.wait().unwrap();
     assert!(seen.status.code() == Some(3) && seen.stdout.lines().count() == 1, "{seen:?}");
     let disk = name(RAW_DEVICE);
     assert!(seen.stderr.contains("\nLimit: total is "), "{seen:?}");
     assert!(seen.stderr.contains(&format!(" ns ({disk}, ")), "{seen:?}");
-    let running = start("blkbook bitehist 0.02 --json --fail-on count>0 --max-cpu 0");
-    io("write /dev/scratch --count 1");
+    for (tool, limit, number) in
+        [("bitehist 0.02", "count>0", "/count"), ("biowhere --summary 0.05", "ios>0", "/groups/0/ios")]
+    {
+        let running = start(&format!("blkbook {tool} --json --fail-on {limit} --max-cpu 0"));
+        io("write /dev/scratch --count 1");
+        let seen = running.wait().unwrap();
+        let last: Value = serde_json::from_str(seen.stdout.lines().last().unwrap()).unwrap();
+        assert!(
+            seen.status.code() == Some(3) && last.pointer(number).is_some_and(|ios| *ios == 1),
+            "{seen:?}"
+        );
+    }
+    // What --lines leaves out is not compared: only the first I/O begins at sector 0.
+    let running = start("blkbook biowhere --lines 1 --fail-on sector>0 --max-cpu 0");
+    io(&format!("write /dev/scratch --count {IOS}"));
     let seen = running.wait().unwrap();
-    let last: Value = serde_json::from_str(seen.stdout.lines().last().unwrap()).unwrap();
-    assert!(seen.status.code() == Some(3) && last["count"] == 1, "{seen:?}");
+    assert!(seen.status.success() && seen.stdout.lines().count() == 2, "{seen:?}");
 
     let beyond = format!(" ({disk}), and the limit is ios>0\n");
     let seen = ends("biowhere --summary --fail-on ios>0 --fail-on p99.disk>1s", 3, &beyond);
