@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use libbpf_rs::btf::types::{Func, FuncProto, Int, Ptr, Struct, Union};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
 
-use crate::preflight::Need;
+use crate::preflight::{Need, kernel_types};
 use crate::{OrCause, Result};
 
 /// From a function's address to what the program of its kprobe has in `PT_REGS_IP()`, which is one of these. On x86_64, that
@@ -46,7 +46,7 @@ impl Function {
 /// several, its first counts. Functions of modules are not among them.
 pub fn taking(name: &str) -> Result<Vec<Function>> {
     Need::Btf.check()?;
-    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    let btf = kernel_types()?;
     let symbols = fs::read_to_string("/proc/kallsyms").or_cause("cannot read /proc/kallsyms")?;
     Ok(find(&btf, &symbols, name))
 }

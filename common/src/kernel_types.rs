@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use libbpf_rs::btf::types::{Array, Composite, DeclTag, Func, FuncProto, Ptr, Struct, Typedef, Union};
-use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
 use verifier::{KERNELS_TYPES, NO_KFUNC};
 
-use crate::{OrCause, Result};
+use crate::Result;
+use crate::preflight::kernel_types;
 
 /// How libbpf names a field that it can't find, and a function of the kernel whose declaration does not fit.
 const FIELD: &str = "failed to resolve CO-RE relocation <byte_off> [";
@@ -46,17 +47,15 @@ pub fn about(warnings: &str) -> Option<String> {
 /// # Errors
 /// If the kernel's types can't be read.
 pub fn first_argument(tracepoint: &str) -> Result<Option<String>> {
-    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-    Ok(first_argument_in(&btf, tracepoint))
-}
-
-fn first_argument_in(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
-    let name = format!("btf_trace_{tracepoint}");
-    let function = btf.type_by_name::<Typedef<'_>>(&name)?.referenced_type();
-    let function = FuncProto::try_from(Ptr::try_from(function).ok()?.referenced_type()).ok()?;
-    // The first parameter is the program's context.
-    let first = btf.type_by_id::<Ptr<'_>>(function.get(1)?.ty)?.referenced_type().skip_mods_and_typedefs();
-    Some(first.name()?.to_str()?.to_owned())
+    let btf = kernel_types()?;
+    let find = || {
+        let function = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))?.next_type()?;
+        // Its first parameter is the program's context.
+        let first = FuncProto::try_from(function.next_type()?).ok()?.get(1)?.ty;
+        let first = btf.type_by_id::<Ptr<'_>>(first)?.next_type()?.skip_mods_and_typedefs();
+        Some(first.name()?.to_str()?.to_owned())
+    };
+    Ok(find())
 }
 
 /// What the kernel has at `struct page.flags`. What follows `___` in a structure's name is not part of the kernel's name.

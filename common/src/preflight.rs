@@ -297,20 +297,19 @@ fn has_type_of(tracepoint: &str) -> Result<bool> {
         && kernel_types()?.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
 }
 
-/// Checks that a tracepoint has the arguments that the workbook's programs expect. libbpf doesn't: it would load a program that
-/// takes the queue for a request.
+/// Checks that a tracepoint has the arguments that the workbook's programs expect. Until Linux 5.11 and 5.10.137, the first
+/// one of `block_rq_issue` was the queue (commit a54895fa057c). libbpf would load a program that takes it for the request.
 fn arguments(tracepoint: &str) -> Result<()> {
-    match tracepoint {
-        "block_rq_issue" => begins_with_request(tracepoint, first_argument(tracepoint)?),
-        _ => Ok(()),
+    if tracepoint != "block_rq_issue" || kernel::version(&release()) >= (5, 11) {
+        return Ok(());
     }
+    first_is_request(first_argument(tracepoint)?)
 }
 
-/// Before Linux 5.11 and 5.10.137, the first argument of `block_rq_issue` was the queue (commit a54895fa057c).
-fn begins_with_request(tracepoint: &str, first: Option<String>) -> Result<()> {
+fn first_is_request(first: Option<String>) -> Result<()> {
     match first {
         Some(first) if first != "request" => {
-            Err(Error::new(format!("{tracepoint} has other arguments on this kernel"))
+            Err(Error::new("block_rq_issue has other arguments on this kernel")
                 .evidence(format!("the first one is a struct {first} (kernel {})", release()))
                 .fix(format!("boot Linux 5.11 or newer, or 5.10.137 or newer of 5.10, or: {}", in_the_lab())))
         }
@@ -663,7 +662,7 @@ mod tests {
 
     #[test]
     fn a_tracepoint_with_other_arguments_is_an_error() {
-        let of = |first: &str| begins_with_request("block_rq_issue", Some(first.to_owned()));
+        let of = |first: &str| first_is_request(Some(first.to_owned()));
         assert_eq!(of("request"), Ok(()));
         let error = of("request_queue").unwrap_err().to_string();
         assert!(
