@@ -12,7 +12,7 @@ use crate::host::tools::{AR, CURL, TAR, XZ, output};
 use crate::lock::{self, Archive, Source};
 
 /// apt's own program to download one file. It uses apt's proxies and transports.
-const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
+pub(crate) const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
 static OFFLINE: AtomicBool = AtomicBool::new(false);
 
