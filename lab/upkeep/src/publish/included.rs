@@ -28,7 +28,7 @@ pub fn names(page: &str) -> impl Iterator<Item = &str> {
     markers.map(|(name, _)| name).filter(|name| KINDS.iter().any(|kind| name.starts_with(kind)))
 }
 
-/// All chapters of the book, and the READMEs of all programs.
+/// All chapters of the book, and all READMEs.
 pub fn pages(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     let docs = workbook.root.join("docs/src");
     let entries = docs.read_dir().or_cause(format!("cannot read {}", docs.display()))?;
@@ -36,6 +36,7 @@ pub fn pages(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     pages.retain(|path| path.extension() == Some(OsStr::new("md")));
     pages.sort();
     pages.extend(workbook.catalog.programs().map(|program| program.folder.join("README.md")));
+    pages.push(workbook.root.join("README.md"));
     Ok(pages)
 }
 
@@ -88,8 +89,8 @@ mod tests {
         assert!(text.contains("\nSEC(\"fentry/bio_endio\")\nint BPF_PROG(bio_endio_entry"), "{text}");
         assert!(text.starts_with("```c\n") && text.ends_with("return 0;\n}\n```\n"), "{text}");
         let text = of("item 03 main.rs Args").unwrap();
-        assert!(text.starts_with("```rust\n///"), "{text}");
-        let text = of("item 03 not_measured").unwrap();
+        assert!(text.starts_with("```rust\n#[derive(Parser)]\n"), "{text}");
+        let text = of("item 07 not_measured").unwrap();
         assert!(text.starts_with("```c\nu64 not_measured;") && text.lines().count() == 3, "{text}");
         let text = of("item common/src/args.rs RunArgs").unwrap();
         assert!(text.contains("pub struct RunArgs {"), "{text}");

@@ -32,15 +32,16 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     };
     let top = workbook.root.join("README.md");
     let docs = workbook.root.join("docs/src");
-    add(
-        top.clone(),
-        "output",
-        console("cargo lab run 03", &one_io(&record::of(workbook.catalog.stage("03")?)?)?),
-    );
     let answer = record::of(workbook.catalog.stage("11")?)?;
     let ios: Vec<_> = answer.lines().take(5).map(|line| format!("{line}\n")).collect();
     add(top.clone(), "answer", console("cargo lab run 11", &ios.concat()));
-    add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    let first = record::of(workbook.catalog.stage("01")?)?;
+    let calls = first.lines().filter(|line| Line::parse(line).is_some()).take(2);
+    let calls: Vec<_> = calls.map(|line| format!("{line}\n")).collect();
+    let calls = console("cargo lab run 01", &(calls.concat() + "...\n"));
+    add(top.clone(), "calls", calls.clone());
+    add(docs.join("start.md"), "calls", calls);
+    add(top.clone(), "stages", stages(workbook, false, |stage| format!("stages/{}", stage.package())));
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
     add(docs.join("install.md"), "systems", systems(&docs)?);
     for stage in &workbook.catalog.stages {
@@ -63,7 +64,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(
         docs.join("stages.md"),
         "stages",
-        stages(workbook, |stage| format!("../../stages/{}", stage.package())),
+        stages(workbook, true, |stage| format!("../../stages/{}", stage.package())),
     );
     let page = |example: &Program| format!("../../examples/{}", example.name());
     add(docs.join("examples.md"), "examples", examples(workbook, page));
@@ -84,19 +85,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// The three lines of stage 03 about one I/O, the last one whose lines are together. Without the columns before the
-/// text, they fit the README.
-fn one_io(output: &str) -> Result<String> {
-    let lines: Vec<_> = output.lines().filter_map(|line| Some(Line::parse(line)?.message)).collect();
-    let is_whole =
-        |lines: &&[&str]| lines[0].starts_with("submit_bio(bio=") && lines[2].contains("time duration");
-    let io = lines.windows(3).rfind(is_whole).ok_or_else(|| {
-        Error::new("the recorded output of stage 03 has no I/O whose three lines are together")
-            .fix("cargo upkeep record 03")
-    })?;
-    Ok(io.iter().map(|line| format!("... {line}\n")).collect())
-}
-
 fn in_page(page: &Path, name: &str, error: &Error) -> Error {
     Error::new(format!("the block {name:?} of {} can't be written", page.display())).evidence(error)
 }
@@ -109,11 +97,13 @@ fn systems(docs: &Path) -> Result<String> {
 }
 
 /// The table of the stages.
-fn stages(workbook: &Workbook, link: impl Fn(&Program) -> String) -> String {
-    let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
+fn stages(workbook: &Workbook, has_idea: bool, link: impl Fn(&Program) -> String) -> String {
+    let [head, rule] = if has_idea { [" adds |", "---|"] } else { [""; 2] };
+    let mut table = format!("| stage | question |{head} minutes |\n|---|---|{rule}---|\n");
     for stage in &workbook.catalog.stages {
         let Program { number, title, adds, minutes, .. } = stage;
-        let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
+        let idea = if has_idea { format!(" {adds} |") } else { String::new() };
+        let _ = writeln!(table, "| [{number:02}]({}) | {title} |{idea} {minutes} |", link(stage));
     }
     table
 }
@@ -160,23 +150,42 @@ fn facts(stage: &Program) -> Result<String> {
 }
 
 /// What changed since a stage's parent: the lesson, and the bookkeeping, folded. For the first stage, the parts are
-/// all that runs in the kernel, and all that runs in user space.
+/// all that runs in the kernel, and of what runs in user space, the steps, and all of it, folded.
 fn change(workbook: &Workbook, stage: &Program) -> Result<[String; 2]> {
     if let Ok(parent) = workbook.catalog.parent(stage) {
         let Reading { lesson, bookkeeping } =
             Reading::of(&diff::between(parent, stage)?, &workbook.catalog.lesson(parent, stage));
-        let folded = format!(
-            "<details>\n<summary>The bookkeeping: the rest of the change</summary>\n\n{}\n</details>\n",
-            diff::markdown(&bookkeeping)
-        );
-        return Ok([diff::markdown(&lesson), folded]);
+        let rest = diff::markdown(&bookkeeping);
+        let rest = if rest.trim().is_empty() {
+            String::new()
+        } else {
+            folded("The bookkeeping: the rest of the change", &rest)
+        };
+        return Ok([diff::markdown(&lesson), rest]);
     }
-    let whole = |(path, text): &(PathBuf, String)| {
-        let language = if path.extension().is_some_and(|end| end == "rs") { "rust" } else { "c" };
+    let [(bpf, kernel), (main, user), ..] = &copies::files(stage)?[..] else {
+        return Err(Error::new(format!("{} has no sources", stage.name())));
+    };
+    let whole = |path: &Path, language: &str, text: &str| {
         format!("`{}`\n\n```{language}\n{text}```\n", path.display())
     };
-    let files = copies::files(stage)?;
-    Ok([whole(&files[0]), whole(&files[1])])
+    let rest = folded("All of this file", &whole(main, "rust", user));
+    Ok([whole(bpf, "c", kernel), format!("{}\n{rest}", whole(main, "rust", &steps(user)))])
+}
+
+fn folded(summary: &str, text: &str) -> String {
+    format!("<details>\n<summary>{summary}</summary>\n\n{text}\n</details>\n")
+}
+
+/// The steps of a `main.rs`: each comment such as `// OPEN: ...` with the line below it.
+fn steps(main: &str) -> String {
+    let lines: Vec<_> = main.lines().collect();
+    let is_step = |line: &str| {
+        let name = line.trim_start().strip_prefix("// ").and_then(|text| text.split_once(": "));
+        name.is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase()))
+    };
+    let steps = lines.windows(2).filter(|lines| is_step(lines[0]));
+    steps.map(|lines| format!("{}\n{}\n", lines[0].trim_start(), lines[1].trim_start())).collect()
 }
 
 fn console(command: &str, output: &str) -> String {

@@ -221,7 +221,6 @@ impl Reader {
         let printed = self.eval("workshop.terminalText()").as_str().unwrap().to_owned();
         let (_, last) = printed.rsplit_once("03.1 is not right yet\n  expected: ").unwrap();
         assert!(last.lines().count() < 8, "{last}");
-        self.picture("workshop.webp");
 
         // Not before the check has passed.
         self.click("solution");
@@ -236,7 +235,7 @@ impl Reader {
 
         // An error of the compiler is shown at its line.
         let text = self.eval("workshop.text()").as_str().unwrap().to_owned();
-        self.write(&text.replacen("u64 key", "u65 key", 1));
+        self.write(&text.replacen("u64 end_time", "u65 end_time", 1));
         self.enter(CONTROL | SHIFT);
         self.sees(&[("status", "failed at bio_trace.bpf.c:")]);
         self.until("document.querySelector('.cm-lintRange-error')");
@@ -256,6 +255,7 @@ impl Reader {
         self.click("check");
         self.sees(&[("status", "passed"), ("progress", "1 of"), ("verdict", "03.1 is right")]);
         self.sees(&[("verdict", "Next: 03.2"), ("verdict", "In a class, your code is 6")]);
+        self.picture("workshop.webp");
         self.click("solution");
         let differs = "document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')";
         self.until(differs);
