@@ -1,7 +1,8 @@
 //! Makes one program of all stages and examples: takes the sources of each into a module of its own.
 //!
 //! A stage's `main.rs` is a lesson and knows nothing of this. So each copy differs in a few words from what a learner reads:
-//! where its skeleton is, what its own modules and its program are called, who parses its options, and it has no tests.
+//! where its skeleton is, what its own modules and its program are called, what its `--help` says first, who parses its options,
+//! and it has no tests.
 
 use std::error::Error;
 use std::fs;
@@ -46,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 env::set_current_dir(&folder)?;
                 common_build::build(&folder, &made)?;
             }
-            copy(name, &folder.join("src"), &made)?;
+            let about = cargo["package"]["description"].as_str().ok_or("a program without a description")?;
+            copy(name, about, &folder.join("src"), &made)?;
             writeln!(
                 modules,
                 "#[allow(unused_imports)]\n#[path = {:?}]\npub mod {name};",
@@ -75,7 +77,7 @@ fn sections(package: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Copies a program's Rust source.
-fn copy(name: &str, from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+fn copy(name: &str, about: &str, from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     for entry in from.read_dir()? {
         let file = entry?.path();
         if file.extension().is_none_or(|extension| extension != "rs") {
@@ -85,6 +87,7 @@ fn copy(name: &str, from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
             .replace("env!(\"OUT_DIR\")", &format!("env!(\"OUT_DIR\"), \"/{name}\""))
             .replace("crate::", &format!("crate::tools::{name}::"))
             .replace("env!(\"CARGO_BIN_NAME\")", &format!("{name:?}"))
+            .replace("version, about)]", &format!("version, about = {about:?})]"))
             .replace("Args::parse()", "crate::options::<Args>()")
             // They run in the program's own crate.
             .replace("#[cfg(test)]", "#[cfg(any())]");

@@ -124,8 +124,15 @@ pub fn read_list<T: Record>(bytes: &[u8]) -> Result<Vec<T>> {
 /// # Errors
 /// If the map can't be read, or its values are not as long as `T`.
 pub fn of_each_cpu<T: Record>(map: &impl MapCore, key: u32) -> Result<Vec<T>> {
-    let values = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-    values.iter().map(|value| read_rounded(value)).collect()
+    read_each(map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?)
+}
+
+/// Reads what `lookup_percpu()` has returned: a value for each CPU.
+///
+/// # Errors
+/// If the values are not as long as `T`.
+pub fn read_each<T: Record>(cpus: Option<Vec<Vec<u8>>>) -> Result<Vec<T>> {
+    cpus.iter().flatten().map(|value| read_rounded(value)).collect()
 }
 
 #[cfg(test)]
@@ -135,6 +142,9 @@ mod tests {
     #[test]
     fn a_record_of_the_wrong_length_is_an_error() {
         assert_eq!(read::<[u32; 2]>(&[1, 0, 0, 0, 2, 0, 0, 0]).unwrap(), [1, 2]);
+        // The kernel rounds each CPU's value up to 8 bytes.
+        let cpus = Some(vec![vec![7, 0, 0, 0, 0, 0, 0, 0], vec![9, 0, 0, 0, 0, 0, 0, 0]]);
+        assert_eq!(read_each::<u32>(cpus).unwrap(), [7, 9]);
         for length in [0, 7, 9] {
             assert!(read::<u64>(&vec![0; length]).is_err(), "{length} bytes");
         }

@@ -11,7 +11,6 @@ use libbpf_rs::query::{
 use libbpf_rs::{Object, Program};
 use nix::errno::Errno;
 
-use crate::record::Record;
 use crate::symbols::Stack;
 use crate::{Error, OrCause, Result, kernel, kernel_pid, record};
 
@@ -92,9 +91,9 @@ pub fn print_filter(pid: u32) -> Result<()> {
 }
 
 /// Prints how many durations are missing or too short: those that a stage counted, and the calls that the kernel
-/// skipped.
-pub fn print_not_measured(counted: u64, skipped: Option<u64>) -> Result<()> {
-    print(NotMeasured { counted, skipped })
+/// skipped. With each split, at most one more is too short, see [`TracePipe::splits`](crate::trace_pipe::TracePipe::splits).
+pub fn print_not_measured(counted: u64, splits: u64, skipped: Option<u64>) -> Result<()> {
+    print(NotMeasured { counted, splits, skipped })
 }
 
 /// Prints how many calls the kernel skipped, see [`skipped_calls`].
@@ -116,12 +115,16 @@ impl fmt::Display for Skipped {
 
 struct NotMeasured {
     counted: u64,
+    splits: u64,
     skipped: Option<u64>,
 }
 
 impl fmt::Display for NotMeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Durations missing or too short: {}", self.counted + self.skipped.unwrap_or_default())?;
+        if self.splits > 0 {
+            write!(f, ", perhaps {} more, because the kernel split bios", self.splits)?;
+        }
         if self.skipped.is_some() { Ok(()) } else { f.write_str(SKIPPED_UNKNOWN) }
     }
 }
@@ -180,15 +183,9 @@ pub struct MaxLatency {
 }
 
 impl MaxLatency {
-    /// Takes the slowest bio of each CPU, as a per-CPU map has them, and keeps the slowest of these.
-    pub fn of<T: Record>(cpus: &Option<Vec<Vec<u8>>>, bio: impl Fn(T) -> SlowBio) -> Result<Self> {
-        let records = cpus.iter().flatten().map(|value| record::read_rounded(value));
-        Ok(Self::of_bios(records.collect::<Result<Vec<T>>>()?.into_iter().map(bio)))
-    }
-
-    fn of_bios(bios: impl IntoIterator<Item = SlowBio>) -> Self {
-        let slowest = bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration);
-        Self { slowest, stack: None }
+    /// Takes the slowest bio. Its address is 0 if none has finished.
+    pub fn of(slowest: Option<SlowBio>) -> Self {
+        Self { slowest: slowest.filter(|bio| bio.bio != 0), stack: None }
     }
 
     /// Adds the stack that submitted it. `lookup` reads the stack map by id.
@@ -325,23 +322,18 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_one_number() {
-        let of = |counted, skipped| NotMeasured { counted, skipped };
-        insta::assert_snapshot!(of(3, Some(2)), @"Durations missing or too short: 5");
-        insta::assert_snapshot!(of(0, None), @"Durations missing or too short: 0, without the calls that this kernel skipped (Linux counts them from 6.7 on, and tells only root)");
+        let of = |counted, splits, skipped| NotMeasured { counted, splits, skipped };
+        insta::assert_snapshot!(of(3, 0, Some(2)), @"Durations missing or too short: 5");
+        insta::assert_snapshot!(of(0, 4, Some(0)), @"Durations missing or too short: 0, perhaps 4 more, because the kernel split bios");
+        insta::assert_snapshot!(of(0, 0, None), @"Durations missing or too short: 0, without the calls that this kernel skipped (Linux counts them from 6.7 on, and tells only root)");
     }
 
     #[test]
-    fn the_slowest_of_each_cpus_slowest() {
-        let cpus = [[0, 0, 0, 0], [0xff01, 100, 350, 2048], [0xff02, 200, 400, 8]];
-        let bios = cpus.map(|[bio, start, end, sector]| SlowBio {
-            bio,
-            start,
-            end,
-            sector: Some(sector),
-            ..SlowBio::default()
-        });
-        let of = |bios: &[SlowBio]| MaxLatency::of_bios(bios.to_vec());
-        insta::assert_snapshot!(of(&bios), @r"
+    fn the_slowest_is_a_block_of_lines() {
+        let of = |[bio, start, end, sector]: [u64; 4]| {
+            MaxLatency::of(Some(SlowBio::new(bio, start, end).at_sector(sector)))
+        };
+        insta::assert_snapshot!(of([0xff01, 100, 350, 2048]), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100
         To  : bio_endio(bio=0xff01) 350
@@ -349,11 +341,7 @@ mod tests {
         Max latency 250 ns
         ==================================================
         ");
-        insta::assert_snapshot!(of(&bios[..1]), @"No I/O has finished, so none was the slowest.");
-        // The kernel rounds a value up to 8 bytes.
-        let cpus = Some(vec![vec![7, 0, 0, 0, 0, 0, 0, 0], vec![9, 0, 0, 0, 0, 0, 0, 0]]);
-        let slowest = MaxLatency::of(&cpus, |end: u32| SlowBio::new(1, 0, end.into())).unwrap();
-        assert!(slowest.to_string().contains("Max latency 9 ns"), "{slowest}");
+        insta::assert_snapshot!(of([0; 4]), @"No I/O has finished, so none was the slowest.");
     }
 
     #[test]

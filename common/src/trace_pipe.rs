@@ -36,6 +36,8 @@ pub struct TracePipe {
     rest: Vec<u8>,
     printed: u64,
     lost: u64,
+    /// How often the kernel split a bio; `None` if this pipe doesn't show that.
+    splits: Option<u64>,
 }
 
 impl TracePipe {
@@ -76,7 +78,18 @@ impl TracePipe {
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(&path)
             .map_err(|error| cannot_open(&path, &error))?;
-        Ok(Self { args: args.clone(), pipe, instance, silence: None, rest: Vec::new(), printed: 0, lost: 0 })
+        let split = |instance: &Instance| tracefs::write(&instance.path.join(SPLIT), "1").ok();
+        let splits = instance.as_ref().and_then(split).map(|()| 0);
+        Ok(Self {
+            args: args.clone(),
+            pipe,
+            instance,
+            silence: None,
+            rest: Vec::new(),
+            printed: 0,
+            lost: 0,
+            splits,
+        })
     }
 
     /// Prints lines as they arrive, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
@@ -113,6 +126,8 @@ impl TracePipe {
         }
         let end = Instant::now() + Duration::from_secs(1);
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
+        // With `--lines`, there may be more, in which we look only for what was lost and split.
+        while self.instance.is_some() && self.read_some(0)?.is_some() {}
         if let (0, Some(_), Some(silence)) = (self.printed, &self.instance, self.silence) {
             eprintln!("No trace line arrived: {silence}.");
         }
@@ -135,6 +150,19 @@ impl TracePipe {
         self.lost
     }
 
+    /// How often the kernel split a bio so far. Such a bio has several ends, and the first call of `bio_endio()` may come
+    /// before the last of them, so what a program measures until then may be too short.
+    ///
+    /// Only a private trace pipe has the event `block_split`. Without it, this warns.
+    pub fn splits(&self) -> u64 {
+        if self.splits.is_none() {
+            eprintln!(
+                "warning: this trace pipe doesn't show when the kernel splits a bio, whose duration may be too short"
+            );
+        }
+        self.splits.unwrap_or_default()
+    }
+
     /// Reads once, and returns at most `wanted` lines.
     fn read_some(&mut self, wanted: u64) -> Result<Option<String>> {
         let mut chunk = vec![0; 64 * 1024];
@@ -145,8 +173,9 @@ impl TracePipe {
             Err(error) => return Err(error).or_cause("cannot read the trace pipe"),
         };
         self.rest.extend_from_slice(&chunk[..read]);
-        let (lines, lost, rest) = split(&self.rest, wanted);
+        let Events { lines, lost, splits, rest } = take_apart(&self.rest, wanted, self.splits.is_some());
         self.lost += lost;
+        self.splits = self.splits.map(|before| before + splits);
         self.printed += lines.lines().count() as u64;
         self.rest = rest;
         Ok(Some(lines))
@@ -214,30 +243,46 @@ fn is_on(tracefs: &Path) -> Result<()> {
     }
 }
 
-/// Splits the bytes into at most `wanted` lines, one for each event, the number of events that the kernel reports as lost,
-/// and the rest.
+/// What the bytes of a trace pipe hold.
+#[derive(Debug, Default)]
+struct Events {
+    /// One for each `bpf_printk()`.
+    lines: String,
+    /// How many events the kernel reports as lost.
+    lost: u64,
+    /// How often the kernel split a bio.
+    splits: u64,
+    /// The beginning of an event.
+    rest: Vec<u8>,
+}
+
+/// Takes the bytes of a trace pipe apart. Of the lines, it keeps at most `wanted`. The kernel's events for splits are no
+/// lines if we have asked for them.
 ///
 /// The kernel prints the name of a thread as it is, so newlines don't show where an event begins. But the text after
 /// the name does.
-fn split(read: &[u8], wanted: u64) -> (String, u64, Vec<u8>) {
+fn take_apart(read: &[u8], wanted: u64, has_splits: bool) -> Events {
     let mut starts: Vec<_> = (0..read.len()).filter_map(|at| start(read, at)).collect();
     // A read ends where an event ends.
     let newline = || read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
     let whole = if read.ends_with(b"\n") { read.len() } else { starts.pop().unwrap_or_else(newline) };
-    let (mut lines, mut lost, mut count) = (String::new(), 0, 0);
+    let (mut found, mut count) = (Events { rest: read[whole..].to_vec(), ..Events::default() }, 0);
     let mut add = |event: &[u8]| {
         let mut parts: Vec<_> = event.split(|byte| *byte == b'\n').collect();
         parts.retain(|part| {
             let events = lost_events(part);
-            lost += events.unwrap_or(0);
+            found.lost += events.unwrap_or(0);
             events.is_none()
         });
         // If the program's format ends in a newline, the kernel adds another one.
         while parts.pop_if(|part| part.is_empty()).is_some() {}
         let event = parts.join(&b'\n');
-        if !event.is_empty() && count < wanted {
-            lines += &printable(&String::from_utf8_lossy(&event));
-            lines.push('\n');
+        let line = String::from_utf8_lossy(&event);
+        if has_splits && is_split(&line) {
+            found.splits += 1;
+        } else if !event.is_empty() && count < wanted {
+            found.lines += &printable(&line);
+            found.lines.push('\n');
             count += 1;
         }
     };
@@ -245,7 +290,15 @@ fn split(read: &[u8], wanted: u64) -> (String, u64, Vec<u8>) {
     read[..first].split(|byte| *byte == b'\n').for_each(&mut add);
     let ends = starts.iter().skip(1).copied().chain([whole]);
     starts.iter().zip(ends).for_each(|(start, end)| add(&read[*start..end]));
-    (lines, lost, read[whole..].to_vec())
+    found
+}
+
+/// Whether this is the kernel's event for a bio that it splits, and not what a program prints.
+fn is_split(line: &str) -> bool {
+    // Most lines are none, so we look for the word first.
+    line.contains(": block_split: ")
+        && Line::parse(line)
+            .is_some_and(|parts| line.ends_with(&format!("{}: {}", parts.time, parts.message)))
 }
 
 /// Where an event begins, if the byte at `open` is the `[` in what the kernel prints before an event,
@@ -292,6 +345,8 @@ fn lost_events(line: &[u8]) -> Option<u64> {
 
 /// The folder of the trace event of `bpf_printk()`, within an instance.
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk";
+/// What turns on the event for a bio that the kernel splits.
+const SPLIT: &str = "events/block/block_split/enable";
 
 /// Creates a private buffer for the lines of these formats, or for everybody's.
 fn instance(tracefs: &Path, formats: Option<&[String]>) -> Result<Instance> {
@@ -428,8 +483,17 @@ mod tests {
     }
 
     #[test]
+    fn splits_are_counted_and_not_printed() {
+        let text = "              io-155     [000] .....     7.254470: block_split: 254,0 WS 0 / 256 [io]\n              io-155     [000] ...21     7.254471: bpf_trace_printk: block_split: x\n";
+        let Events { lines, splits, .. } = take_apart(text.as_bytes(), 1, true);
+        assert_eq!((splits, lines.lines().count()), (1, 1), "{lines}");
+        assert!(lines.ends_with("bpf_trace_printk: block_split: x\n"), "{lines}");
+    }
+
+    #[test]
     fn lost_events_are_counted_and_an_incomplete_line_is_kept() {
-        let (lines, lost, rest) = split(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9);
+        let Events { lines, lost, rest, .. } =
+            take_apart(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9, true);
         assert_eq!((&*lines, lost, &*rest), ("one\ntwo\n", 43, &b"thr"[..]));
     }
 
@@ -454,7 +518,7 @@ mod tests {
         };
         let events: Vec<_> = names.iter().zip(1..).map(|(name, nth)| event(name, nth)).collect();
         let text = events.join(&b"CPU:1 [LOST 2 EVENTS]\n"[..]);
-        let (lines, lost, rest) = split(&text, u64::MAX);
+        let Events { lines, lost, rest, .. } = take_apart(&text, u64::MAX, true);
         assert!(!lines.contains(|c: char| c.is_control() && c != '\n'), "{lines}");
         assert_eq!((lines.lines().count(), lost, rest.len()), (names.len(), 16, 0), "{lines}");
         for (line, nth) in lines.lines().zip(1..) {
@@ -463,17 +527,18 @@ mod tests {
             assert_eq!(Line::parse(&line.to_string()), Some(line));
         }
         assert_eq!(Line::parse(lines.lines().nth(1).unwrap()).unwrap().task, "a?b?[31mred");
-        assert_eq!(split(&text, 3).0.lines().count(), 3);
+        assert_eq!(take_apart(&text, 3, true).lines.lines().count(), 3);
         // A format with a newline in the middle is one event, too.
-        let (lines, ..) = split(&[&events[0][..events[0].len() - 7], b"a\nb\n\n", &events[1]].concat(), 1);
+        let Events { lines, .. } =
+            take_apart(&[&events[0][..events[0].len() - 7], b"a\nb\n\n", &events[1]].concat(), 1, true);
         assert!(lines.ends_with("bpf_trace_printk: a?b\n"));
-        let cut = split(&text[..text.len() - 3], u64::MAX);
-        assert_eq!(cut.2, events[8][..events[8].len() - 3]);
+        let cut = take_apart(&text[..text.len() - 3], u64::MAX, true);
+        assert_eq!(cut.rest, events[8][..events[8].len() - 3]);
     }
 
     #[test]
     fn no_more_lines_than_wanted() {
-        let (lines, lost, rest) = split(b"one\ntwo\nthree\n", 2);
+        let Events { lines, lost, rest, .. } = take_apart(b"one\ntwo\nthree\n", 2, true);
         assert_eq!((&*lines, lost, rest.len()), ("one\ntwo\n", 0, 0));
     }
 }

@@ -84,11 +84,11 @@ pub fn eject(workbook: &Workbook, program: &Program, from: &Path, name: &str, fo
     let versions: Vec<_> = versions.lines().filter(is_named).collect();
     let (versions, members) = (versions.join("\n"), Vec::from_iter(&folders));
     let began = program.binary();
+    let about = manifest.lines().find(|line| line.starts_with("description = ")).unwrap_or_default();
     all.push((
         "Cargo.toml".into(),
         format!(
-            "[package]\nname = {name:?}\ndescription = \"Began as {began} of the BPF storage workbook\"\n\
-             version.workspace = true\nedition.workspace = true\nlicense.workspace = true\npublish.workspace = true\n\n\
+            "[package]\nname = {name:?}\n{about}\nversion.workspace = true\nedition.workspace = true\nlicense.workspace = true\npublish.workspace = true\n\n\
              [dependencies]\n{}\n\n[build-dependencies]\n{}\n\n\
              [workspace]\nresolver = \"1\"\nmembers = {members:?}\n\n[workspace.package]\n{}\n\n[workspace.lints]\n\n\
              [workspace.dependencies]\n{versions}\n",

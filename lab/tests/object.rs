@@ -102,7 +102,7 @@ const SOLUTION_LINES: RangeInclusive<usize> = 5..=25;
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
     let stages = workbook.catalog.stages.iter().filter(|stage| !stage.is_copy());
-    let stages = stages.map(|stage| (stage, 2..=3));
+    let stages = stages.map(|stage| (stage, 2..=4));
     // A working copy has only the modules beside main.rs, and ctracer has more.
     let examples = workbook.catalog.examples.iter().filter(|example| example.name() != "ctracer");
     let examples = examples.map(|example| (example, 1..=1));
@@ -150,6 +150,8 @@ fn each_exercise_is_small_and_well_formed() {
 /// reads all.
 const HEADINGS: [&str; 7] =
     ["Run it", "The idea", "The change", "What the numbers mean", "Exercises", "Going deeper", "Next"];
+/// What a stage may have besides, after what the numbers mean.
+const SECOND_HALF: &str = "When is the number wrong?";
 
 /// Each item that changes is either part of the lesson or bookkeeping, and no other item is listed.
 #[test]
@@ -203,14 +205,18 @@ fn each_program_has_the_same_outside() {
         format!("{head}[[bin]]{tail}")
             .replace(stage.package(), "PACKAGE")
             .replace(&stage.binary(), "BINARY")
-            .replace(&format!("Stage {:02}", stage.number), "Stage NN")
+            .lines()
+            .filter(|line| !line.starts_with("description = "))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let build = file(&stages[0], "build.rs");
     for stage in stages {
         assert_eq!(manifest(stage), manifest(&stages[0]), "{}/Cargo.toml", stage.package());
         assert_eq!(file(stage, "build.rs"), build, "{}/build.rs", stage.package());
         let readme = file(stage, "README.md");
-        let headings: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
+        let headings: Vec<_> = headings.filter(|heading| *heading != SECOND_HALF).collect();
         assert_eq!(headings, HEADINGS, "{}/README.md", stage.package());
     }
     for example in examples {

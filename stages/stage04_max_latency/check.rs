@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use common::trace_pipe::Line;
 use wire::command::output;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
@@ -12,14 +13,14 @@ use super::stage03;
 use crate::check::{Check, Program, count_of, number, watch, watch_while};
 use crate::null_blk::NullBlk;
 use crate::running::Observation;
-use crate::truth::{self, durations, events};
+use crate::truth::{self, Event, durations, events};
 use crate::verdict::{Checked, expect, expect_line, wrong};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
     lines: 3,
-    exercises: &[("04.1", average_of_all_cpus), ("04.2", fastest)],
+    exercises: &[("04.1", average_of_all_cpus), ("04.2", fastest), ("04.3", ours)],
 };
 
 /// What stage 03 shows, and the longest duration as the maximum.
@@ -84,6 +85,59 @@ fn fastest(binary: &str) -> Checked<String> {
     let least = least.ok_or_else(|| wrong("lines with durations, as before", "no such line", &seen))?;
     expect_line(&seen, LINE, format!("{least} ns"), "the shortest of the durations above")?;
     Ok(format!("the shortest duration is the minimum, {least} ns, and without a bio there is none"))
+}
+
+fn ours(binary: &str) -> Checked<String> {
+    const TIME: Duration = Duration::from_millis(20);
+    const WRITES: usize = 4;
+    let disk = NullBlk::new(binary, TIME)?;
+    let (seen, _) = watch(binary, &format!("write {} --count {WRITES}", disk.device.display()))?;
+    // The writes come one after the other, and each has three lines.
+    let lines = seen.lines();
+    let mut parts: Vec<(&Line<'_>, u64, u64)> = Vec::new();
+    for line in &lines {
+        let numbers = line.message.strip_prefix("submit_bio() -> bio_endio() time duration: ");
+        let numbers = numbers.and_then(|text| text.strip_suffix(" ns")?.split_once(" ns, ours: "));
+        if let Some((duration, ours)) = numbers {
+            parts.push((line, duration.parse().unwrap_or_default(), ours.parse().unwrap_or_default()));
+        }
+    }
+    expect(
+        parts.len() == WRITES,
+        format!("{WRITES} lines `... ns, ours: N ns`, one for each write"),
+        count_of(parts.len() as u64, "such line"),
+        seen.at_trace(|line| line.message.contains(" time duration: ")),
+    )?;
+    let starts = lines.iter().filter_map(|line| match Event::parse(line.message) {
+        Some(Event::Submit { ns, .. }) => Some((ns, line.time)),
+        _ => None,
+    });
+    let ends = lines.iter().filter_map(|line| match Event::parse(line.message) {
+        Some(Event::End { ns, .. }) => Some(ns),
+        _ => None,
+    });
+    for (((start, written), end), (line, duration, ours)) in starts.zip(ends).zip(parts) {
+        let at = || seen.at_trace(|other| other == line);
+        let took: u64 = end - start;
+        expect(
+            duration + ours == took,
+            format!("two parts that together are {took} ns: {end} - {start}"),
+            format!("{duration} ns and {ours} ns"),
+            at(),
+        )?;
+        // Rounded to whole microseconds.
+        let written: u64 = written.replace('.', "").parse().unwrap_or_default();
+        let least = (1000 * written).saturating_sub(start + 500);
+        expect(
+            ours >= least && u128::from(duration) >= TIME.as_nanos(),
+            format!(
+                "{least} ns or more of ours, until the kernel wrote the line, and then 20 ms or more for the disk"
+            ),
+            format!("{ours} ns and {duration} ns"),
+            at(),
+        )?;
+    }
+    Ok(format!("each of {WRITES} writes has its own time and ours, and they add up"))
 }
 
 /// Fails if a line begins like this, because there was no bio.

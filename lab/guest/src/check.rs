@@ -191,11 +191,16 @@ pub fn expect_number(
 
 /// Fails unless the last line reports that no duration is missing, because of `why`.
 pub fn expect_none_missing(seen: &Observation, why: &str) -> Checked {
+    expect_missing(seen, 0, why)
+}
+
+/// Fails unless the last line reports that as many durations are missing, because of `why`.
+pub fn expect_missing(seen: &Observation, count: u64, why: &str) -> Checked {
     let missing = truth::not_measured(seen)?;
     let last = seen.stdout.lines().last();
     expect(
-        missing == 0,
-        format!("a last line that begins with `{}0`: {why}", truth::NOT_MEASURED),
+        missing == count,
+        format!("a last line that begins with `{}{count}`: {why}", truth::NOT_MEASURED),
         format!("`{}`", last.unwrap_or_default()),
         seen.at(|line| Some(line) == last),
     )

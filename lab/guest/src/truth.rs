@@ -104,6 +104,13 @@ pub fn not_measured(seen: &Observation) -> Checked<u64> {
     number.ok_or_else(|| wrong(format!("a last line `{NOT_MEASURED}N`"), format!("`{line}`"), seen))
 }
 
+/// How often the kernel split a bio, as that line reports: at most so many durations more are too short.
+pub fn splits(seen: &Observation) -> u64 {
+    let line =
+        seen.stdout.lines().last().and_then(|line| line.split_once(", perhaps ")?.1.split_once(" more"));
+    line.and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
+}
+
 /// How the last line of a latency stage begins.
 pub const NOT_MEASURED: &str = "Durations missing or too short: ";
 
@@ -187,17 +194,26 @@ pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
 /// numbers as `/proc/diskstats`. A flush that belongs to a write does not count; any other flush counts as a write.
 /// See the kernel's `Documentation/block/stat.rst`.
 pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
-    const READS: usize = 0;
-    const WRITES: usize = 4;
-    let (mut reads, mut writes) = (0, 0);
+    sums([0, 4]).map(|[reads, writes]| (reads, writes))
+}
+
+/// How many reads and writes that is together, and how long they took, in milliseconds: from these, iostat(1) computes its
+/// `await`.
+pub fn disk_times() -> Result<(u64, u64)> {
+    sums([0, 4, 3, 7]).map(|[reads, writes, reading, writing]| (reads + writes, reading + writing))
+}
+
+/// The sums of these fields of all disks' `stat`.
+fn sums<const N: usize>(fields: [usize; N]) -> Result<[u64; N]> {
+    let mut sums = [0; N];
     for disk in fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten() {
         let stat = fs::read_to_string(disk.path().join("stat")).or_cause("cannot read a disk's counts")?;
-        let field = |nth| stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
-        let broken = || Error::new("a disk's counts are malformed").evidence(&stat);
-        reads += field(READS).ok_or_else(broken)?;
-        writes += field(WRITES).ok_or_else(broken)?;
+        for (sum, nth) in sums.iter_mut().zip(fields) {
+            let number = stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
+            *sum += number.ok_or_else(|| Error::new("a disk's counts are malformed").evidence(&stat))?;
+        }
     }
-    Ok((reads, writes))
+    Ok(sums)
 }
 
 /// The sum of both.
@@ -387,9 +403,12 @@ mod tests {
                 Failure::Error(error) => panic!("{error}"),
             })
         };
-        assert!(check(&[submit, end, &duration(3)]).is_ok());
+        for right in [2, 3] {
+            assert!(check(&[submit, end, &duration(right)]).is_ok());
+        }
         insta::assert_debug_snapshot!([
             check(&[submit, end, &duration(4)]),
+            check(&[submit, end, &duration(0)]),
             check(&[submit, end]),
             check(&[submit]),
             check(&[]),

@@ -153,13 +153,13 @@ fn kinds_of_probes_that_came_later() {
 fn a_program_that_the_verifier_refuses() {
     let text = refused("stage03-unchecked");
     let lines: Vec<_> = text.lines().map(str::trim).collect();
-    let verdict = "Error: the kernel's verifier refused a BPF program: `start_time` may be NULL";
+    let verdict = "Error: the kernel's verifier refused a BPF program: `info` may be NULL";
     assert_eq!(lines[0], verdict, "{text}");
     // The line's number is from the object if this kernel does not print it.
     assert!(lines[1].starts_with("evidence: in bio_endio_entry, bio_trace.bpf.c line "), "{text}");
-    assert!(lines[2].contains("end_time - *start_time"), "{text}");
+    assert!(lines[2].contains("end_time - info->start"), "{text}");
     assert!(lines[3].ends_with(" invalid mem access 'map_value_or_null'"), "{text}");
-    assert!(lines.contains(&"+if (!start_time)"), "the cure: {text}");
+    assert!(lines.contains(&"+if (!info)"), "the cure: {text}");
     assert!(lines.ends_with(&["to read more: cargo lab clinic show 01"]), "{text}");
     assert!(!text.contains("processed"), "the log itself is for --verbose: {text}");
 

@@ -38,7 +38,8 @@ fn stage02_sees_each_end_of_four_writers() {
     assert_eq!((trace.submits, trace.ends), (WRITES, WRITES));
 }
 
-/// Every start has one end and one duration, which is their difference; and the slowest is the slowest of all.
+/// Every start has one end and one duration, which is their difference, less what printing took; and the slowest is the
+/// slowest of all.
 fn stages_time_each_bio_of_four_writers() {
     quiet();
     for (number, ..) in of_bios().filter(|(_, lines, _)| *lines >= 3) {
@@ -69,9 +70,12 @@ fn stages_time_each_bio_of_four_writers() {
         trace.durations.sort_unstable();
         expected.sort_unstable();
         assert_eq!((trace.durations.len(), in_flight.len()), (WRITES, 0), "stage {number}");
-        assert_eq!((&trace.durations, trace.not_measured), (&expected, Some(0)), "stage {number}");
+        // The clock is read once more, after the first line is printed.
+        let is_less =
+            std::iter::zip(&trace.durations, &expected).all(|(found, most)| 0 < *found && found < most);
+        assert!(is_less && trace.not_measured == Some(0), "stage {number}: {}", seen.stdout);
         if (4..=6).contains(&number) {
-            assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), expected.last());
+            assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), trace.durations.last());
         }
     }
 }

@@ -1,5 +1,3 @@
-//! Stage 02: when is `bio_endio()` called?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -10,9 +8,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 
-/// Print the time of every call of submit_bio() and of bio_endio()
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -21,9 +18,9 @@ struct Args {
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
 
@@ -34,7 +31,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow()?;
     skel.links = Default::default(); // detach
     pipe.drain()?;

@@ -1,8 +1,7 @@
-//! Stage 06: which code path issued the slowest bio?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
+use common::record::read_each;
 use common::report::{self, MaxLatency, SlowBio};
 use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -14,9 +13,8 @@ mod bpf {
 use bpf::types::bio_info;
 common::record!(bio_info { bio, start, end, sector, stack_id, caller });
 
-/// Print how long every bio takes, from submit_bio() to bio_endio(), and the slowest with the stack that issued it
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -25,9 +23,9 @@ struct Args {
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
 
@@ -38,7 +36,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow()?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
@@ -46,13 +44,14 @@ fn main() -> common::Result<()> {
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
     let cpus = skel.maps.slowest_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-    let bio =
-        |r: bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id, r.caller);
+    let slowest = read_each::<bio_info>(cpus)?.into_iter().max_by_key(|bio| bio.end - bio.start);
+    let bio = |bio: bio_info| {
+        SlowBio::new(bio.bio, bio.start, bio.end).at_sector(bio.sector).by_stack(bio.stack_id, bio.caller)
+    };
     let stack = |id: u32| skel.maps.stack_map.lookup(&id.to_ne_bytes(), MapFlags::ANY);
-    report::print(MaxLatency::of(&cpus, bio)?.with_stack(stack)?)?;
+    report::print(MaxLatency::of(slowest.map(bio)).with_stack(stack)?)?;
 
-    // REPORT: the bios still in the map, those that the programs count, and the calls that the kernel skipped.
+    // REPORT: the bios still in the map, those that the kernel split, and the calls that it skipped.
     let left = skel.maps.start_map.keys().count() as u64;
-    let globals = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print_not_measured(left + globals.not_measured, skipped)
+    report::print_not_measured(left, pipe.splits(), skipped)
 }

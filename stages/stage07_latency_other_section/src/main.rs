@@ -1,5 +1,3 @@
-//! Stage 07: how long does a request take, from `blk_mq_start_request()` to `block_rq_complete`?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -12,9 +10,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 
-/// Print how long every request takes, from blk_mq_start_request() to block_rq_complete
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -23,9 +20,9 @@ struct Args {
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
 
@@ -36,7 +33,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow()?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
@@ -45,5 +42,5 @@ fn main() -> common::Result<()> {
     // REPORT: the requests still in the map, those that the program counts, and the calls that the kernel skipped.
     let left = skel.maps.start_map.keys().count() as u64;
     let globals = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print_not_measured(left + globals.not_measured, skipped)
+    report::print_not_measured(left + globals.not_measured, 0, skipped)
 }

@@ -1,5 +1,3 @@
-//! Stage 08: does a read find its pages in the page cache?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -12,9 +10,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/pagecache_trace.skel.rs"));
 }
 
-/// Count the pages that reads touch, and those that had to be added to the page cache
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -23,9 +20,9 @@ struct Args {
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut memory)?;
     let session = preflight::runs_sessions()?;
     open_skel.progs.filemap_read_session.set_autoload(session);
@@ -41,7 +38,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow()?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach

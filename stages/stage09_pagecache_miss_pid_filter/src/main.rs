@@ -1,5 +1,3 @@
-//! Stage 09: does one process find its pages in the page cache?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -13,9 +11,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/pagecache_trace.skel.rs"));
 }
 
-/// Count the pages that one process reads, and those that were added to the page cache for it
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -26,9 +23,9 @@ struct Args {
 fn main() -> common::Result<std::process::ExitCode> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut memory)?;
     let session = preflight::runs_sessions()?;
     open_skel.progs.filemap_read_session.set_autoload(session);
@@ -47,7 +44,7 @@ fn main() -> common::Result<std::process::ExitCode> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow_process(&process)?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach

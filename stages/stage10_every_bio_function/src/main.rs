@@ -1,5 +1,3 @@
-//! Stage 10: which functions does a bio pass through?
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::trace_pipe::TracePipe;
@@ -11,9 +9,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 
-/// Print every call of a kernel function that takes a bio
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -22,9 +19,9 @@ struct Args {
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
 
@@ -48,7 +45,7 @@ fn main() -> common::Result<()> {
     libbpf_log::forget();
     report::print(format_args!("Attached to {} of {} functions", links.len(), all.len()))?;
 
-    // CALLBACK: the kernel calls it. Print what it writes.
+    // READ: print what it writes, until the run ends.
     pipe.follow()?;
     let skipped = report::skipped_calls(skel.object())?;
     drop(links); // detach

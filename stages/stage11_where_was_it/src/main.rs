@@ -1,5 +1,3 @@
-//! Stage 11: where was an I/O all that time?
-
 use clap::Parser;
 use common::args::EventArgs;
 use common::events::{Lines, task_name};
@@ -12,9 +10,8 @@ mod bpf {
 }
 common::record!(bpf::types::io { times, sector, bytes, comm });
 
-/// Print for every read and write where it was, from submit_bio() to bio_endio()
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: EventArgs,
@@ -31,9 +28,9 @@ fn line(bpf::types::io { times, sector, bytes, comm }: bpf::types::io) -> String
 fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
 
@@ -46,7 +43,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. Print the records that it sends.
+    // READ: print the records that it sends, until the run ends.
     report::print("TASK                 SECTOR    BYTES    TOTAL   BEFORE    QUEUE     DISK      END")?;
     lines.follow(args.run.duration, |timeout| ring.poll(timeout))?;
     let skipped = report::skipped_calls(skel.object())?;
@@ -56,5 +53,5 @@ fn main() -> common::Result<()> {
     // REPORT: the I/Os still in the map, those that the program counts, and the calls that the kernel skipped.
     let left = skel.maps.io_map.keys().count() as u64;
     let globals = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print_not_measured(left + globals.not_measured, skipped)
+    report::print_not_measured(left + globals.not_measured, 0, skipped)
 }

@@ -1,5 +1,3 @@
-//! Stage 12: how long does the program wait?
-
 use clap::Parser;
 use common::args::ReportArgs;
 use common::histogram::Histogram;
@@ -12,9 +10,8 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/wait_trace.skel.rs"));
 }
 
-/// Show how long one process waits in its reads, writes and fsyncs
 #[derive(Parser)]
-#[command(name = env!("CARGO_BIN_NAME"), version)]
+#[command(name = env!("CARGO_BIN_NAME"), version, about)]
 struct Args {
     #[command(flatten)]
     run: ReportArgs,
@@ -25,9 +22,9 @@ struct Args {
 fn main() -> common::Result<std::process::ExitCode> {
     let args = Args::parse();
     common::init(&args.run)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut memory = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::WaitTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     common::task_storage::choose(open_skel.open_object_mut())?;
@@ -41,7 +38,7 @@ fn main() -> common::Result<std::process::ExitCode> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: the kernel calls it. It counts until the process ends.
+    // READ: nothing. It counts until the process ends.
     process.follow(args.run.duration)?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach

@@ -158,8 +158,8 @@ fn beginning(text: &str) -> Option<String> {
 /// Whether the slowest bio, if there is a report of it, is in the trace lines before it.
 fn has_its_slowest(text: &str) -> bool {
     let (traced, rest): (Vec<_>, Vec<_>) = text.lines().partition(|line| is_trace(line));
-    let submitted = rest.iter().find_map(|line| line.strip_prefix("From: ")?.split_whitespace().next_back());
-    submitted.is_none_or(|time| traced.iter().any(|line| line.ends_with(time)))
+    let ended = rest.iter().find_map(|line| line.strip_prefix("To  : ")?.split_whitespace().next_back());
+    ended.is_none_or(|time| traced.iter().any(|line| line.ends_with(time)))
 }
 
 /// Whether a program has printed enough. A workload that lasts long has no pause to wait for.
@@ -314,9 +314,9 @@ mod tests {
     fn what_a_report_is_about_is_kept() {
         let line = |second| format!("io-1 [000] ..... {second}.000000: f() called: 7{second}\n");
         let text = |report: &str| [1, 2, 3].map(line).concat() + report;
-        let [one, two, three] = ["71", "72", "73"].map(|start| text(&format!("From: f(bio=0x1) {start}\n")));
-        assert_eq!(beginning(&one), Some(line(1) + "...\nFrom: f(bio=0x1) 71\n"));
-        assert_eq!(beginning(&two), Some("...\n".to_owned() + &line(2) + "...\nFrom: f(bio=0x1) 72\n"));
+        let [one, two, three] = ["71", "72", "73"].map(|start| text(&format!("To  : f(bio=0x1) {start}\n")));
+        assert_eq!(beginning(&one), Some(line(1) + "...\nTo  : f(bio=0x1) 71\n"));
+        assert_eq!(beginning(&two), Some("...\n".to_owned() + &line(2) + "...\nTo  : f(bio=0x1) 72\n"));
         assert_eq!(beginning(&three), None, "the lines of a third round are not kept");
         let other = text("Calls skipped: 0\n");
         assert_eq!(beginning(&other), Some("...\n".to_owned() + &line(2) + "...\nCalls skipped: 0\n"));

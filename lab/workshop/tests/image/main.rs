@@ -257,7 +257,7 @@ fn the_workshop_does_not_trace_itself() {
         for nth in 0..20 {
             server.save("03.2", source, &format!("{text}/* {nth} */\n"));
         }
-        assert!(!compiles(&text.replacen("u64 key", "u65 key", 1)), "it has an error");
+        assert!(!compiles(&text.replacen("u64 end_time", "u65 end_time", 1)), "it has an error");
         assert!(compiles(&text));
         // The workload, which must be the only thing that the stage has seen.
         let mut workload = shell(&server);

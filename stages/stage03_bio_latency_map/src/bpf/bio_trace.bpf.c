@@ -3,29 +3,27 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+struct bio_info {
+	u64 start;
+};
+
 /* What we know of each bio in flight. The key is the bio's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u64);
-	__type(value, u64);
+	__type(value, struct bio_info);
 } start_map SEC(".maps");
-
-u64 not_measured; /* bios that found no room in the map, or whose duration is too short */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
-	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
+	struct bio_info info;
 
-	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
-
-	/* The start of a bio whose end was missed may still be there: count it, and replace it. */
-	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
-		bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
-	}
+	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, bpf_ktime_get_ns());
+	info.start = bpf_ktime_get_ns(); /* last, because to print takes time */
+	bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
 	return 0;
 }
 
@@ -38,19 +36,14 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 {
 	u64 end_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
-	u64 *start_time;
+	struct bio_info *info;
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
-
-	/* The verifier refuses to follow it unless it was compared with NULL. */
-	start_time = bpf_map_lookup_elem(&start_map, &key);
-	if (!start_time)
-		return 0; /* we did not see its start */
-
-	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
+	info = bpf_map_lookup_elem(&start_map, &key);
+	if (!info) /* without this test, the verifier refuses the program */
+		return 0;
+	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 	bpf_map_delete_elem(&start_map, &key);
-	if (bio->__bi_remaining.counter > 1) /* other pieces are on their way */
-		__sync_fetch_and_add(&not_measured, 1);
 	return 0;
 }
 

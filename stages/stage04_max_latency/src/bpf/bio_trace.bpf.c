@@ -3,7 +3,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* A bio's way from submit_bio() to bio_endio(). */
 struct bio_info {
 	u64 bio; /* its address */
 	u64 start;
@@ -26,22 +25,15 @@ struct {
 	__type(value, struct bio_info);
 } slowest_map SEC(".maps");
 
-u64 not_measured; /* bios that found no room in the map, or whose duration is too short */
-
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
-	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
-	struct bio_info info = { .bio = key, .start = start_time };
+	struct bio_info info = { .bio = key };
 
-	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
-
-	/* The start of a bio whose end was missed may still be there: count it, and replace it. */
-	if (bpf_map_update_elem(&start_map, &key, &info, BPF_NOEXIST)) {
-		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
-		bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
-	}
+	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, bpf_ktime_get_ns());
+	info.start = bpf_ktime_get_ns(); /* last, because to print takes time */
+	bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
 	return 0;
 }
 
@@ -58,12 +50,9 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	u32 first = 0;
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
-
-	/* The verifier refuses to follow it unless it was compared with NULL. */
 	info = bpf_map_lookup_elem(&start_map, &key);
-	if (!info)
-		return 0; /* we did not see its start */
-
+	if (!info) /* without this test, the verifier refuses the program */
+		return 0;
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 	info->end = end_time;
 	/* No lock: the record is this CPU's. Since Linux 5.12, no program interrupts itself. */
@@ -71,8 +60,6 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	if (slowest && info->end - info->start > slowest->end - slowest->start)
 		*slowest = *info;
 	bpf_map_delete_elem(&start_map, &key);
-	if (bio->__bi_remaining.counter > 1) /* other pieces are on their way */
-		__sync_fetch_and_add(&not_measured, 1);
 	return 0;
 }
 

@@ -3,12 +3,16 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The time at which each request in flight was started. The key is its address. */
+struct request_info {
+	u64 start;
+};
+
+/* What we know of each request in flight. The key is the request's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u64);
-	__type(value, u64);
+	__type(value, struct request_info);
 } start_map SEC(".maps");
 
 u64 not_measured; /* completions whose start is not in the map */
@@ -16,14 +20,12 @@ u64 not_measured; /* completions whose start is not in the map */
 SEC("kprobe/blk_mq_start_request")
 int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 {
-	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)rq;
+	struct request_info info;
 
 	bpf_printk("blk_mq_start_request(rq=0x%llx) is called!", key);
-
-	/* BPF_ANY: if a busy disk lets it start again, the last start counts. If
-	 * the map is full, its completion finds no start, and is counted there. */
-	bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
+	info.start = bpf_ktime_get_ns(); /* last, because to print takes time */
+	bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
 	return 0;
 }
 
@@ -32,7 +34,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 {
 	u64 end_time = bpf_ktime_get_ns();
 	u64 key = (u64)rq;
-	u64 *start_time;
+	struct request_info *info;
 
 	bpf_printk("block_rq_complete(rq=0x%llx) is called!", key);
 
@@ -40,10 +42,10 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	if (nr_bytes < rq->__data_len)
 		return 0; /* a part of it; the rest is still to come */
 
-	start_time = bpf_map_lookup_elem(&start_map, &key);
-	if (nr_bytes && start_time)
+	info = bpf_map_lookup_elem(&start_map, &key);
+	if (nr_bytes && info)
 		bpf_printk("blk_mq_start_request() -> block_rq_complete() time duration: %llu ns",
-			   end_time - *start_time);
+			   end_time - info->start);
 	else if (nr_bytes)
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	/* Without bytes it is a flush, or a command without data: its start must go, too. */
