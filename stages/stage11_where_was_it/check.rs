@@ -251,7 +251,7 @@ fn one_request(binary: &str) -> Checked<String> {
     let _without = WithoutFs::new()?;
     let (time, seen, merged) = long_enough(Duration::from_millis(200), |time| {
         let disk = OneAtATime::new(binary, time, true)?;
-        let (seen, merged) = watch_while(&[binary], || {
+        let (seen, merged) = watch_whole(binary, || {
             let [before, _] = disk.counted()?;
             disk.read(READS, 1)?;
             Ok(disk.counted()?[0] - before)
