@@ -12,6 +12,7 @@ use crate::check::{Check, Program, count_of, expect_missing, expect_none_missing
 use crate::device_mapper::{PIECES, with_split};
 use crate::null_blk::{NullBlk, long_enough};
 use crate::running::{Observation, io};
+use crate::system::WithoutFs;
 use crate::truth::{self, Ended, Event, Writes, durations, events};
 use crate::verdict::{Checked, expect, expect_line};
 
@@ -190,6 +191,7 @@ fn whole_bios(binary: &str) -> Checked<String> {
 const ROOM: u64 = 4;
 
 fn no_room(binary: &str) -> Checked<String> {
+    let _without = WithoutFs::new()?;
     let watched = |threads: u64| -> Checked<(Observation, u64)> {
         let seen = long_enough(Duration::from_millis(500), |time| {
             let disk = NullBlk::new(binary, time)?;

@@ -13,6 +13,7 @@ use super::stage03;
 use crate::check::{Check, Program, count_of, number, watch, watch_while};
 use crate::null_blk::NullBlk;
 use crate::running::Observation;
+use crate::system::WithoutFs;
 use crate::truth::{self, Event, durations, events};
 use crate::verdict::{Checked, expect, expect_line, wrong};
 
@@ -90,6 +91,7 @@ fn fastest(binary: &str) -> Checked<String> {
 fn ours(binary: &str) -> Checked<String> {
     const TIME: Duration = Duration::from_millis(20);
     const WRITES: usize = 4;
+    let _without = WithoutFs::new()?;
     let disk = NullBlk::new(binary, TIME)?;
     let (seen, _) = watch(binary, &format!("write {} --count {WRITES}", disk.device.display()))?;
     // The writes come one after the other, and each has three lines.
@@ -118,9 +120,9 @@ fn ours(binary: &str) -> Checked<String> {
     });
     for (((start, written), end), (line, duration, ours)) in starts.zip(ends).zip(parts) {
         let at = || seen.at_trace(|other| other == line);
-        let took: u64 = end - start;
+        let took = u64::saturating_sub(end, start);
         expect(
-            duration + ours == took,
+            duration.checked_add(ours) == Some(took),
             format!("two parts that together are {took} ns: {end} - {start}"),
             format!("{duration} ns and {ours} ns"),
             at(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{checks, clinic, demo, kit, running, workshop};
+use crate::{beside, checks, clinic, demo, kit, workshop};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -53,7 +53,7 @@ pub enum GuestCommand {
 impl GuestCommand {
     pub fn run(self) -> Result<ExitCode> {
         match self {
-            Self::Beside { io, argv } => Ok(exit_code(running::beside(&argv, &io)?).into()),
+            Self::Beside { io, argv } => Ok(exit_code(beside::beside(&argv, &io)?).into()),
             Self::Demo { program: None } => kit::demo().map(|()| ExitCode::SUCCESS),
             Self::Demo { program: Some(name) } => {
                 Ok(if demo::run(&name)? { ExitCode::SUCCESS } else { NOT_HERE.into() })

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+pub mod beside;
 pub mod check;
 pub mod checks;
 pub mod clinic;

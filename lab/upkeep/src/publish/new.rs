@@ -8,6 +8,8 @@ use machine::workbook::{Program, Workbook, copies};
 /// What its metadata takes from its parent's.
 const KEPT: [&str; 4] = ["minutes", "io", "command", "slow"];
 
+const DESCRIPTION: &str = "description = \"Show one thing\"";
+
 /// Makes the folder, and returns it.
 pub fn stage(workbook: &Workbook, number: u32, name: &str, parent: &Program) -> Result<PathBuf> {
     let refused = |evidence: &str| Error::new(format!("stage {number:02} can't be made")).evidence(evidence);
@@ -38,6 +40,14 @@ pub fn stage(workbook: &Workbook, number: u32, name: &str, parent: &Program) -> 
                 ))
             });
             *text = metadata.ok_or_else(|| refused("its parent's Cargo.toml has no metadata"))?;
+            // The first line of its --help.
+            *text = text
+                .lines()
+                .flat_map(|line| match line.starts_with("description = ") {
+                    true => [DESCRIPTION, "\n"],
+                    false => [line, "\n"],
+                })
+                .collect();
         }
     }
     // These are right for it as long as it is a copy.
