@@ -1,17 +1,36 @@
-//! The size of a page, which is not the same on all kernels: arm64 has some with 4 KiB, 16 KiB and 64 KiB.
+//! What programs that count pages of the page cache must know about this kernel.
 
 use libbpf_rs::OpenObject;
 
-use crate::{OrCause, Result};
+use crate::{OrCause, Result, preflight};
 
 /// The map of the variable `page_size` in `page.bpf.h`.
 const MAP: &str = ".rodata.page";
 
-/// Sets the variable `page_size` of programs that include `page.bpf.h` to the size of this kernel's pages. This must be
-/// done before they are loaded. Other programs stay as they are.
-pub fn set_size(object: &mut OpenObject) -> Result<()> {
+/// Prepares programs that count the pages of reads, before they are checked and loaded:
+///
+/// - Sets `page_size` of `page.bpf.h`. arm64 has kernels with pages of 4 KiB, 16 KiB and 64 KiB.
+/// - Of the programs for the return of `filemap_read()`, chooses `filemap_read_session` where the kernel runs it at every
+///   call, and else `filemap_read_exit`, which gets the function by the name that it has on this kernel.
+///
+/// What the object lacks is left out.
+pub fn prepare(object: &mut OpenObject) -> Result<()> {
     let size = rustix::param::page_size() as u64;
-    let variable = object.maps_mut().find(|map| map.name() == MAP);
-    let set = variable.map(|mut map| map.set_initial_value(&size.to_ne_bytes()));
-    set.transpose().or_cause("cannot set the size of a page").map(drop)
+    if let Some(mut variable) = object.maps_mut().find(|map| map.name() == MAP) {
+        variable.set_initial_value(&size.to_ne_bytes()).or_cause("cannot set the size of a page")?;
+    }
+    let session = preflight::runs_sessions()?;
+    for mut program in object.progs_mut() {
+        match program.name().to_str() {
+            Some("filemap_read_session") => program.set_autoload(session),
+            Some("filemap_read_exit") => {
+                program.set_autoload(!session);
+                program
+                    .set_attach_target(0, Some(preflight::name_here("filemap_read")?))
+                    .or_cause("cannot set the function that a program attaches to")?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

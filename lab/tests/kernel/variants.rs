@@ -28,6 +28,7 @@ struct Variant {
     parent: Option<String>,
     /// A file of the stage that replaces its BPF source.
     bpf: Option<String>,
+    #[serde(default)]
     change: Vec<Change>,
 }
 

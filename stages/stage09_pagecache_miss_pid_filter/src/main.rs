@@ -27,12 +27,8 @@ fn main() -> common::Result<std::process::ExitCode> {
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut memory)?;
-    let session = preflight::runs_sessions()?;
-    open_skel.progs.filemap_read_session.set_autoload(session);
-    open_skel.progs.filemap_read_exit.set_autoload(!session);
+    common::page::prepare(open_skel.open_object_mut())?;
     preflight::check(open_skel.open_object())?;
-    open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here("filemap_read")?))?;
-    common::page::set_size(open_skel.open_object_mut())?;
     let process = Traced::new(&args.traced)?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.

@@ -2,8 +2,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "filemap_read.bpf.h"
 #include "page.bpf.h"
-#include "session.bpf.h"
 
 enum count { READ, ADDED, COUNTS }; /* in pages */
 
@@ -34,20 +34,10 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
-/* User space takes its older name on 5.10, and loads filemap_read_session from 7.0 on. */
-SEC("?fexit/filemap_read")
+SEC("fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
 	return add_read(iocb, retval - already_read); /* retval includes already_read */
-}
-
-/* Loaded from Linux 7.0 on, where fexit may overlook reads. The return has no arguments, so keep
- * iocb at the call. If we keep NULL (a direct read's rest), this does not run at the return. */
-SEC("?kprobe.session/filemap_read")
-int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
-{
-	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
-					  : keep(ctx, already_read ? NULL : iocb);
 }
 
 SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
