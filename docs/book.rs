@@ -35,6 +35,7 @@ use ctracer::tree::Tree;
 use ctracer::view;
 use machine::workbook::{Workbook, copies};
 use mdbook_driver::MDBook;
+use mdbook_driver::book::BookItem;
 use mdbook_driver::config::Config;
 
 use crate::programs::Programs;
@@ -99,6 +100,18 @@ fn build(workbook: &Workbook, folder: &Path, print: bool, repository: &str) -> R
         config.set("output.html.edit-url-template", edit).map_err(said)?;
     }
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
+    if print {
+        // What one looks up needs a search.
+        let mut is_reference = false;
+        book.book.items.retain(|item| match item {
+            BookItem::PartTitle(title) => {
+                is_reference = title == "For reference";
+                !is_reference
+            }
+            BookItem::Chapter(chapter) => !is_reference || chapter.name == "If it does not work",
+            BookItem::Separator => true,
+        });
+    }
     // `cargo upkeep record ctracer` makes the recording.
     let recording = Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?);
     let present = present::page(workbook)?;

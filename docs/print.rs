@@ -9,7 +9,7 @@
 //! | `questions.pdf` | the stages' questions for pairs, cards to cut out, and the answers at the end |
 //! | `concept-test.pdf` | the two forms of the concept test, and their key |
 //! | `plans.pdf` | the instructor's plans, each on pages of its own |
-//! | `book.pdf` | the whole book |
+//! | `book.pdf` | the book, without what one looks up or opens on a screen |
 //!
 //! After a change of this file or of a style sheet in `docs/print`, look at the pages:
 //! `pdftoppm -r 60 -png target/print/a4/plans.pdf page`.

@@ -37,9 +37,11 @@ pub fn page(case: &Case) -> Result<String> {
     Ok(text)
 }
 
-/// A part of a page that a reader opens.
+/// A part of a page that a reader opens, and that is not on paper.
 fn folded(title: &str, language: &str, code: &str) -> String {
-    format!("<details>\n<summary>{title}</summary>\n\n```{language}\n{code}```\n\n</details>\n\n")
+    format!(
+        "<details class=\"screen\">\n<summary>{title}</summary>\n\n```{language}\n{code}```\n\n</details>\n\n"
+    )
 }
 
 /// What a message is about, and the kinds of these mistakes.

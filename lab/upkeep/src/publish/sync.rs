@@ -174,7 +174,7 @@ fn change(workbook: &Workbook, stage: &Program) -> Result<[String; 2]> {
 }
 
 fn folded(summary: &str, text: &str) -> String {
-    format!("<details>\n<summary>{summary}</summary>\n\n{text}\n</details>\n")
+    format!("<details class=\"screen\">\n<summary>{summary}</summary>\n\n{text}\n</details>\n")
 }
 
 /// The steps of a `main.rs`: each comment such as `// OPEN: ...` with the line below it.
