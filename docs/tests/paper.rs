@@ -73,7 +73,7 @@ fn each_sheet_begins_on_a_page_of_its_own() {
             assert!(questions[nth].starts_with(&heading), "{heading}: {questions:?}");
         }
         // Nobody sees an answer on the page of its question.
-        let explained = "Open, load, attach, read, detach, drain.";
+        let explained = "Open, load, attach, read. Every stage";
         let pages_with = |text: &str| -> Vec<usize> {
             let pages = pages(size, "questions");
             (0..pages.len()).filter(|nth| pages[*nth].contains(text)).collect()

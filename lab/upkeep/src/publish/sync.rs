@@ -41,8 +41,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let calls = console("cargo lab run 01", &(calls.concat() + "...\n"));
     add(top.clone(), "calls", calls.clone());
     add(docs.join("start.md"), "calls", calls);
-    add(top.clone(), "stages", stages(workbook, false, |stage| format!("stages/{}", stage.package())));
-    add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
+    add(top, "stages", stages(workbook, false, |stage| format!("stages/{}", stage.package())));
     add(docs.join("install.md"), "systems", systems(&docs)?);
     for stage in &workbook.catalog.stages {
         let readme = stage.folder.join("README.md");
@@ -66,8 +65,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         "stages",
         stages(workbook, true, |stage| format!("../../stages/{}", stage.package())),
     );
-    let page = |example: &Program| format!("../../examples/{}", example.name());
-    add(docs.join("examples.md"), "examples", examples(workbook, page));
+    add(docs.join("examples.md"), "examples", examples(workbook));
     add(docs.join("clinic.md"), "cases", clinic::tables(workbook)?);
     add(docs.join("clinic-words.md"), "compared", clinic::compared(workbook)?);
     add(docs.join("clinic-words.md"), "messages", clinic::messages(workbook)?);
@@ -109,11 +107,12 @@ fn stages(workbook: &Workbook, has_idea: bool, link: impl Fn(&Program) -> String
 }
 
 /// The table of the examples.
-fn examples(workbook: &Workbook, link: impl Fn(&Program) -> String) -> String {
+fn examples(workbook: &Workbook) -> String {
     let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
     for example in &workbook.catalog.examples {
         let Program { title, text, .. } = example;
-        let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
+        let name = example.name();
+        let _ = writeln!(table, "| [{name}](../../examples/{name}) | {title} | {text} |");
     }
     table
 }
