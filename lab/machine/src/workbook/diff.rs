@@ -94,6 +94,12 @@ impl Item {
             let stretch = (nth..self.lines.len()).take_while(|nth| !near(*nth)).count();
             // A fold takes a line, too.
             if extent == Extent::Folded && stretch > 1 {
+                // Nobody can read the second half of a comment.
+                let in_comment = |line: &&Line| {
+                    let text = line.text();
+                    line.kind == Kind::Same && ["* ", "*/"].iter().any(|is| text.trim_start().starts_with(is))
+                };
+                let stretch = stretch + self.lines[nth + stretch..].iter().take_while(in_comment).count();
                 parts.push(as_before(stretch));
                 nth += stretch;
             } else {
