@@ -244,7 +244,9 @@ impl Reader {
         self.until(&format!("!{}", shows("status", "failed at")));
 
         // As a learner, with what we would write. The terminal with the error goes, or it would be in the picture.
-        self.eval("document.querySelectorAll('[data-test=close-terminal-tab]').forEach((cross) => cross.click())");
+        self.eval(
+            "document.querySelectorAll('[data-test=close-terminal-tab]').forEach((cross) => cross.click())",
+        );
         let workbook = Workbook::read().unwrap();
         let exercise = exercise::find(&workbook, "03.1").unwrap();
         let solved = exercise.solved(&exercise.binary()).unwrap();
