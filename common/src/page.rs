@@ -25,9 +25,13 @@ pub fn prepare(object: &mut OpenObject) -> Result<()> {
             Some("filemap_read_session") => program.set_autoload(session),
             Some("filemap_read_exit") => {
                 program.set_autoload(!session);
-                program
-                    .set_attach_target(0, Some(preflight::name_here("filemap_read")?))
-                    .or_cause("cannot set the function that a program attaches to")?;
+                let here = preflight::name_here("filemap_read")?;
+                // Without this, SEC() names it, and if it is missing, libbpf says so when it loads the program.
+                if here != "filemap_read" {
+                    program
+                        .set_attach_target(0, Some(here))
+                        .or_cause("cannot set the function that a program attaches to")?;
+                }
             }
             _ => {}
         }

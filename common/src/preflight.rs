@@ -131,7 +131,7 @@ pub(crate) fn missing() -> Option<Error> {
 ///
 /// Linux 6.10 has them, but until 6.13 it can follow only a few calls at a time. Linux 7.0 gave their functions an
 /// argument, and our programs are compiled for that.
-pub fn runs_sessions() -> Result<bool> {
+pub(crate) fn runs_sessions() -> Result<bool> {
     let btf = kernel_types()?;
     let is_return = btf.type_by_name::<Func<'_>>("bpf_session_is_return").and_then(|found| found.next_type());
     let has_argument =
@@ -140,7 +140,7 @@ pub fn runs_sessions() -> Result<bool> {
 }
 
 /// The name that a function of today's kernel has on this one.
-pub fn name_here(function: &str) -> Result<String> {
+pub(crate) fn name_here(function: &str) -> Result<String> {
     let btf = kernel_types()?;
     let exists = |name: &&str| btf.type_by_name::<Func<'_>>(name).is_some();
     Ok([function].into_iter().chain(older_name(function)).find(exists).unwrap_or(function).to_owned())

@@ -92,6 +92,9 @@ fn each_sheet_begins_on_a_page_of_its_own() {
             let heading = format!("Stage {:02}: ", stage.number);
             assert_eq!(book.iter().filter(|first| first.starts_with(&heading)).count(), 1, "{heading}");
         }
+        let book = pages(size, "book").concat();
+        let for_screens = ["The bookkeeping: the rest of the change", "The log of Linux 6.12", "Hint 1 of"];
+        assert_eq!(for_screens.into_iter().find(|fold| book.contains(fold)), None);
         let glossary = pages(size, "glossary").concat();
         assert!(glossary.contains("Attach:") && glossary.contains("Write-back:"), "{glossary}");
         assert!(!pages(size, "exercises").concat().contains("Hint 1"), "a sheet has the hints");

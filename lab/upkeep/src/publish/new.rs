@@ -97,7 +97,12 @@ mod tests {
             assert!(!items.any(|item| item.is_changed()), "{}", parent.package());
             let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
             let numbers = format!("number = 42\nparent = {}\n", parent.number);
-            assert!(manifest.contains(&numbers) && !manifest.contains(&parent.binary()), "{manifest}");
+            assert!(
+                manifest.contains(DESCRIPTION)
+                    && manifest.contains(&numbers)
+                    && !manifest.contains(&parent.binary()),
+                "{manifest}"
+            );
         }
         for (number, name) in [(3, "who_waits"), (42, "Who waits"), (42, "")] {
             stage(&workbook, number, name, &workbook.catalog.stages[0]).unwrap_err();
