@@ -16,5 +16,6 @@ pub mod list;
 pub mod mine;
 pub mod offers;
 mod passed;
+pub mod prove;
 pub mod types;
 pub mod workshop;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::{ask, clinic, demo, doctor, eject, ended, exercise, list, types, workshop};
+use lab::{ask, clinic, demo, doctor, eject, ended, exercise, list, prove, types, workshop};
 use machine::boot::Boot;
 use machine::executor::{Executor, LocalGuest};
 use machine::host::folders;
@@ -172,6 +172,11 @@ enum Command {
         /// Compile these programs, but don't run them
         #[arg(long)]
         no_run: bool,
+    },
+    /// Find out whether a tool tells the truth: give it I/O whose numbers are known, and compare what it prints
+    Prove {
+        #[command(flatten)]
+        options: prove::Options,
     },
     /// Show a kernel's type on all kernels side by side, and which programs read its members
     Types {
@@ -446,6 +451,10 @@ fn run(command: Command) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             demo::run(&mut boot.boot_with(&workbook, binaries)?, &programs)
+        }
+        Command::Prove { options } => {
+            signals::install_handlers()?;
+            prove::run(&options)
         }
         Command::Types { names, kernels } => {
             let workbook = Workbook::read()?;

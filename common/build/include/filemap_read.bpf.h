@@ -26,7 +26,7 @@ int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long alread
 		*kept = (u64)iocb;
 		return already_read != 0;
 	}
-	/* The cast tells the verifier the type, so plain pointer->member is enough, as with fexit. */
+	/* The cast tells the verifier the type, so a plain iocb->member is enough. */
 	iocb = bpf_rdonly_cast((void *)*kept, bpf_core_type_id_kernel(struct kiocb));
 	return add_read(iocb, PT_REGS_RC(ctx));
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{beside, checks, clinic, demo, kit, workshop};
+use crate::{beside, checks, clinic, demo, kit, prove, workshop};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -44,6 +44,13 @@ pub enum GuestCommand {
         exercise: String,
         binary: String,
     },
+    /// Make known I/O for a tool to see, and print as JSON what happened
+    Prove {
+        /// The scene, as JSON.
+        scene: String,
+        /// How to run the tool, as JSON.
+        tool: String,
+    },
     /// Load compiled BPF programs, and print as JSON what the kernel says about each
     Refused { objects: Vec<PathBuf> },
     /// Load a compiled BPF program, check what it counts, and print the verdict as JSON
@@ -60,6 +67,12 @@ impl GuestCommand {
             }
             Self::Workshop { port, options } => workshop::serve(port, &options).map(|()| ExitCode::SUCCESS),
             Self::Check { exercise, binary } => print_json(&checks::run(&exercise, &binary)),
+            Self::Prove { scene, tool } => {
+                let read = "this is not what the lab sends";
+                let (scene, tool) =
+                    (serde_json::from_str(&scene).or_cause(read)?, serde_json::from_str(&tool));
+                print_json(&prove::play(&scene, &tool.or_cause(read)?)?)
+            }
             Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
             Self::Cured { object } => print_json(&clinic::check(&object)),
         }

@@ -14,6 +14,7 @@ pub mod engine;
 pub mod init;
 pub mod kit;
 pub mod null_blk;
+pub mod prove;
 pub mod running;
 pub mod system;
 pub mod truth;

@@ -16,11 +16,31 @@ use crate::lock::Sum;
 /// Debian's keys, with which apt verifies that an index is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// The program with which the guest starts the tools of another Debian release.
+pub const LOADER: &str = "ld-linux-x86-64.so.2";
+
 /// apt with our own lists and settings, so it needs no root and leaves the system's alone.
 pub struct Apt {
     folder: TempDir,
     architectures: Vec<Arch>,
     pub mirror: Mirror,
+}
+
+/// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
+pub fn unpack_whole(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
+    let apt = Apt::new(&[Arch::HERE], None)?;
+    apt.look_into(&[suite])?;
+    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+    fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
+    let mut download = apt.command("apt-get");
+    download.args(["install", "-qq", "--download-only", "--no-install-recommends", "-o"]);
+    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).args(packages))?;
+    unpack(archives.path(), folder)?;
+    let version = |package: &&str| {
+        let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
+        Ok(field(&String::from_utf8_lossy(&shown.stdout), "Version").unwrap_or_default().to_owned())
+    };
+    packages.iter().map(version).collect()
 }
 
 /// Unpacks all packages of a folder.

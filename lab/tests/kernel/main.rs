@@ -39,6 +39,7 @@ mod latency;
 mod multipath;
 mod mystery;
 mod pagecache;
+mod prove;
 mod questions;
 mod refusals;
 mod requests;
@@ -112,6 +113,7 @@ const CASES: &[&[Case]] = &[
     stacks::CASES,
     requests::CASES,
     pagecache::CASES,
+    prove::CASES,
     situations::CASES,
     refusals::CASES,
     slow_disk::CASES,

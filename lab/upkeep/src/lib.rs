@@ -6,5 +6,4 @@
 
 pub mod kernels;
 pub mod measure;
-pub mod packages;
 pub mod publish;

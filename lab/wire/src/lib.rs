@@ -13,6 +13,7 @@ pub mod mystery;
 pub mod passed;
 pub mod play;
 pub mod protocol;
+pub mod prove;
 pub mod text;
 pub mod verdict;
 pub mod workload;

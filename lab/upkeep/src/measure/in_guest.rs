@@ -21,7 +21,7 @@ use wire::disks::FS_MOUNT;
 
 use crate::measure::helpers;
 use crate::measure::peers::PAGES;
-use crate::packages::LOADER;
+use machine::apt::LOADER;
 
 /// The tracepoints of ctracer that every write passes.
 const MOMENTS: [&str; 3] = ["block:block_getrq", "block:block_rq_issue", "block:block_rq_complete"];

@@ -11,8 +11,8 @@ use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
 
 use crate::measure::cost::{self, STATED};
-use crate::packages::{self, LOADER};
 use crate::{measure, publish};
+use machine::apt::{LOADER, unpack_whole};
 
 /// How many pages of a file the comparison of stage 08 and cachestat reads.
 pub const PAGES: u64 = 2000;
@@ -53,7 +53,7 @@ type Compare<'a> = dyn Fn(&str, Accel, &str) -> Result<Vec<String>> + 'a;
 /// If a package is not available, if a comparison fails in a guest, or if a program of ours costs more than its goal.
 pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let versions = packages::unpack_whole("sid", &PACKAGES, folder.path())?;
+    let versions = unpack_whole("sid", &PACKAGES, folder.path())?;
     let [version, trace_cmd, blktrace] = &versions[..] else {
         return Err(Error::new("a tool has no version"));
     };

@@ -29,8 +29,8 @@ use wire::mystery::{CASES, Case};
 use wire::workload::Workload;
 
 use crate::measure;
-use crate::packages::{self, LOADER};
 use crate::publish::record;
+use machine::apt::{LOADER, unpack_whole};
 
 /// How long a command may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -226,7 +226,7 @@ fn run(
 
 /// The tools and their libraries.
 fn tools(folder: &Path) -> Result<Vec<PathBuf>> {
-    packages::unpack_whole("sid", &PACKAGES, folder)?;
+    unpack_whole("sid", &PACKAGES, folder)?;
     let usr = folder.join("usr");
     let libraries = usr.join("lib/x86_64-linux-gnu");
     let loader = libraries.join(LOADER);
