@@ -145,7 +145,8 @@ fn by(
     } else {
         Verdict::Right
     };
-    Some(Grade { of: of.to_owned(), truth: shown(&expected), said: shown(&said), verdict })
+    let said = if verdict == Verdict::NotReported { "-".to_owned() } else { shown(&said) };
+    Some(Grade { of: of.to_owned(), truth: shown(&expected), said, verdict })
 }
 
 /// Whether something is under a wrong key. Too few or too many of all is another fault.
