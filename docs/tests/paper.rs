@@ -87,7 +87,9 @@ fn each_sheet_begins_on_a_page_of_its_own() {
             firsts("plans").into_iter().filter(|first| first.starts_with("A class of ")).collect();
         assert_eq!(plans, ["A class of 90 minutes", "A class of 180 minutes", "A class of 240 minutes"]);
         let book = firsts("book");
-        assert!(book.len() <= 220, "{size}: the book has {} pages", book.len());
+        // A page of Letter is lower.
+        let most = if size == "a4" { 220 } else { 240 };
+        assert!(book.len() <= most, "{size}: the book has {} pages", book.len());
         for stage in &workbook.catalog.stages {
             let heading = format!("Stage {:02}: ", stage.number);
             assert_eq!(book.iter().filter(|first| first.starts_with(&heading)).count(), 1, "{heading}");

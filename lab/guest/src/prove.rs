@@ -65,7 +65,7 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
                 });
                 planned.is_ok()
             },
-            Duration::from_secs(1),
+            LIMIT,
         );
         planned?;
         thread::sleep(Duration::from_secs(tool.behind));
@@ -75,11 +75,11 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
             played.failed = Some("it ended before it was told to".to_owned());
         }
     } else {
-        played.failed = Some("it ended, or had a minute, before it watched anything".to_owned());
+        played.failed = Some("it ended, or had five minutes, before it watched anything".to_owned());
     }
     let is_over = until(|| !child.0.is_running(), LIMIT);
     if !is_over {
-        played.failed.get_or_insert("it did not end within a minute of Ctrl-C".to_owned());
+        played.failed.get_or_insert("it did not end within five minutes of Ctrl-C".to_owned());
     }
     child.signal(Signal::SIGKILL);
     let status = child.0.0.wait().or_cause("cannot wait for the tool")?;
@@ -95,7 +95,7 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
             played.left = programs().difference(&known).count() as u64;
             played.left == 0
         },
-        Duration::from_secs(2),
+        Duration::from_secs(30),
     );
     Ok(played)
 }
@@ -151,7 +151,7 @@ impl Drop for Group {
 }
 
 /// How long a tool may take until it watches, and until it ends.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Looks again and again. `false` if it is not so within this time.
 fn until(mut is_so: impl FnMut() -> bool, limit: Duration) -> bool {

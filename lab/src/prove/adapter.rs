@@ -18,7 +18,7 @@ pub struct Adapter {
     /// How many seconds it waits for more before it prints.
     #[serde(default)]
     behind: u64,
-    /// A row: `log2` or `bpftrace` for the rows of such a histogram, or a regular expression. Its groups are `n`, `from` and `to`
+    /// A row: `log2` for the rows of such a histogram, or a regular expression. Its groups are `n`, `from` and `to`
     /// for a histogram; `value`; and `disk`, `op` and `pid`.
     row: String,
     /// A line that holds for the rows below it, with the same groups.
@@ -36,8 +36,6 @@ enum Unit {
     Ns,
     Us,
     Ms,
-    S,
-    Bytes,
     Kbytes,
 }
 
@@ -64,8 +62,6 @@ pub struct Report {
 
 /// A histogram's row, as bcc and libbpf-tools print it, and ours.
 const LOG2: &str = r"^\s*(?<from>\d+)\s+->\s+(?<to>\d+)\s*:\s*(?<n>\d+)\s*\|";
-/// As bpftrace prints it: `[1]`, and `[2, 4)`.
-const BPFTRACE: &str = r"^\[(?<from>\d+[KMG]?)(?:\]|, (?<to>\d+[KMG]?)\))\s+(?<n>\d+) \|";
 
 impl Adapter {
     pub fn of(text: &str) -> Result<Self> {
@@ -86,7 +82,6 @@ impl Adapter {
         };
         let row = regex(match &*self.row {
             "log2" => LOG2,
-            "bpftrace" => BPFTRACE,
             other => other,
         })?;
         let group = self.group.as_deref().map(regex).transpose()?;
@@ -124,9 +119,6 @@ impl Adapter {
             seen.pid = Some(pid as u32);
         }
         let range = match (number(found, "from"), number(found, "to"), number(found, "value")) {
-            // bpftrace's end is not in the row.
-            (Some(from), Some(to), _) if self.row == "bpftrace" => (from, to),
-            (Some(from), None, _) => (from, from + 1.0),
             (Some(from), Some(to), _) => (from, to + 1.0),
             (.., Some(value)) => {
                 let decimals = found.name("value").and_then(|text| text.as_str().split_once('.'));
@@ -141,24 +133,14 @@ impl Adapter {
             Some(Unit::Ns) => seen.time = times(1.0),
             Some(Unit::Us) => seen.time = times(1e3),
             Some(Unit::Ms) => seen.time = times(1e6),
-            Some(Unit::S) => seen.time = times(1e9),
-            Some(Unit::Bytes) => seen.size = times(1.0),
             Some(Unit::Kbytes) => seen.size = times(1024.0),
             None => {}
         }
     }
 }
 
-/// A group's number, such as `16K`.
 fn number(found: &Captures<'_>, name: &str) -> Option<f64> {
-    let text = found.name(name)?.as_str().replace(',', "");
-    let by = match text.chars().last()? {
-        'K' => 1024.0,
-        'M' => 1024.0 * 1024.0,
-        'G' => 1024.0 * 1024.0 * 1024.0,
-        _ => 1.0,
-    };
-    Some(text.trim_end_matches(['K', 'M', 'G']).parse::<f64>().ok()? * by)
+    found.name(name)?.as_str().parse().ok()
 }
 
 #[cfg(test)]
@@ -166,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_in_three_forms() {
+    fn histograms_and_lines_are_read() {
         let read = |adapter: &str, text: &str| {
             Adapter::of(&format!("command = 'x'\n{adapter}")).unwrap().read(text).unwrap()
         };
@@ -174,10 +156,6 @@ mod tests {
         let report = read("row = 'log2'\ngroup = 'disk = (?<disk>.+)'\nunit = 'us'", log2);
         let seen = Seen { n: 3, disk: Some("a".into()), time: Some((4e3, 8e3)), ..Seen::default() };
         assert_eq!(report, Report { rows: vec![seen], lost: None });
-        let report =
-            read("row = 'bpftrace'\nunit = 'bytes'", "[1]   2 |@|\n[4K, 8K)   12 |@@@|\n[8K, 16K)  0 |  |\n");
-        let row = |n, from, to| Seen { n, size: Some((from, to)), ..Seen::default() };
-        assert_eq!(report.rows, [row(2, 1.0, 2.0), row(12, 4096.0, 8192.0)]);
         let lines =
             "row = '^(?<pid>\\d+) (?<op>\\w) (?<value>[\\d.]+)$'\nunit = 'ms'\nlost = ['lost (?<n>\\d+)']";
         let report = read(lines, "7 W 0.25\n8 R 3\nlost 4\n");
