@@ -77,7 +77,8 @@ impl Reader {
         self.0.eval(expression).unwrap()
     }
 
-    /// Waits until an expression is true. Checks it whenever the page, its focus, its address or its size changes.
+    /// Waits until an expression is true. Checks it whenever the page, its focus, its address or its size changes:
+    /// nothing tells the page that other colours were asked for, see [`Reader::poll`].
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let found = self.eval(&format!(

@@ -127,8 +127,8 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
             page.size(width, height);
             page.scheme(scheme);
             let is_dark = "(([r, g, b]) => r + g + b < 384)(getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number))";
-            page.until(&format!("{is_dark} === {}", scheme == "dark"));
-            page.until("((all) => all.scrollWidth <= innerWidth && all.scrollHeight <= innerHeight)(document.scrollingElement)");
+            page.poll(&format!("{is_dark} === {}", scheme == "dark"));
+            page.poll("((all) => all.scrollWidth <= innerWidth && all.scrollHeight <= innerHeight)(document.scrollingElement)");
             // No command in the lesson is cut off.
             let code = "[...document.querySelectorAll('main :not(pre) > code')]";
             let cut = "code.getBoundingClientRect().right > code.ownerDocument.documentElement.clientWidth";
