@@ -17,7 +17,7 @@ DRIVER = $(shell CARGO_ENCODED_RUSTFLAGS= cargo build --quiet --package lab --bi
 # Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
 export CARGO_ENCODED_RUSTFLAGS :=
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build check demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools compare-peers distro-test release release-test publish-test deny vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build check demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test tools distro-test release release-test publish-test deny vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -159,9 +159,6 @@ arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 
 test-arm64: arm64 ## Run the tests on kernels of arm64
 	LAB_ARCH=arm64 cargo test --package lab --test kernel
-
-compare-peers: build kernels ## Compare programs with well-known tools, and update the tables in their READMEs
-	@cargo upkeep peers
 
 vmlinux: kernel ## Generate vmlinux.h from the default kernel's types
 	@cargo upkeep vmlinux

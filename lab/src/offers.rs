@@ -1,19 +1,14 @@
-//! Where the kernels of the matrix differ in what they offer to BPF programs. `cargo upkeep offers` records it, because
-//! whoever asks has one kernel, and may not load programs.
+//! Where 5.10, 6.1, 6.12 and 7.2 differ in what they offer to BPF programs, as we measured it in November 2026. Whoever asks
+//! has one kernel, and may not load programs. For another kernel, the editor has no marks.
 
 use std::collections::BTreeMap;
 
 use crate::types::NONE;
 
-/// The data file, from the top folder.
-pub const FILE: &str = "lab/src/offers.tsv";
 /// The first cell of a helper's row. That of a member's row is its type.
 pub const HELPER: &str = "helper";
 /// The cell of a kernel that lacks it.
 pub const LACKS: &str = NONE;
-/// The cell of a kernel that has a member.
-pub const HAS: &str = "+";
-
 /// Who may call a helper: each program of the kinds that readers of the workbook write.
 pub const EVERY_PROGRAM: &str = "all";
 /// None of these programs may call it.
@@ -63,12 +58,4 @@ impl Offers {
         let callers = || cell.split(' ').filter(|program| *program != NO_PROGRAM).collect();
         (*cell != EVERY_PROGRAM).then(callers)
     }
-}
-
-/// What to record: the kernels' names, and for what each row is, with a cell for each kernel.
-pub fn text(kernels: &[&str], rows: &BTreeMap<(String, String), Vec<String>>) -> String {
-    let head = format!("of\tname\t{}\n", kernels.join("\t"));
-    let differ = |cells: &[String]| !cells.iter().all(|cell| cell == EVERY_PROGRAM || cell == HAS);
-    let rows = rows.iter().filter(|(_, cells)| differ(cells));
-    rows.fold(head, |text, ((of, name), cells)| text + &format!("{of}\t{name}\t{}\n", cells.join("\t")))
 }

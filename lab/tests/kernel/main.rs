@@ -34,7 +34,6 @@ mod exercises;
 mod functions;
 mod guest;
 mod hello;
-mod helpers;
 mod latency;
 mod multipath;
 mod mystery;
@@ -122,7 +121,6 @@ const CASES: &[&[Case]] = &[
     biowhere::CASES,
     biowhere_and_others::CASES,
     hello::CASES,
-    helpers::CASES,
     functions::CASES,
     ctracer::CASES,
     ctracer_ends::CASES,

@@ -1,9 +1,8 @@
-//! What a maintainer calls, as `cargo upkeep`: what boots guests to measure and to record, and what writes the generated
-//! parts of the pages.
+//! What a maintainer calls, as `cargo upkeep`: what boots guests to record, and what writes the generated parts of the pages.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod kernels;
-pub mod measure;
 pub mod publish;
+pub mod vmlinux;

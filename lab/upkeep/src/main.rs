@@ -12,14 +12,12 @@ use machine::boot::Boot;
 use machine::signals;
 use machine::terminal::print;
 use machine::workbook::Workbook;
-use upkeep::kernels;
-use upkeep::measure::cost::STATED;
-use upkeep::measure::{in_guest, vmlinux};
 use upkeep::publish::patch::{self, Patch};
 use upkeep::publish::{clinic, new, recordings, sync};
+use upkeep::{kernels, vmlinux};
 use wire::arch::Arch;
 
-/// Maintain the workbook: record, measure, and write what the pages show
+/// Maintain the workbook: record, and write what the pages show
 #[derive(Parser)]
 #[command(name = "cargo upkeep", bin_name = "cargo upkeep", version, disable_help_subcommand = true)]
 struct Upkeep {
@@ -73,21 +71,6 @@ enum Command {
         /// Which patch to make
         #[arg(value_enum)]
         patch: Patch,
-    },
-    /// Boot each kernel, and record for the workshop's editor which helpers and members not all of them have, and which
-    /// programs may call a helper
-    Offers,
-    /// Compare programs with well-known tools, and update the tables in their READMEs
-    Peers {
-        /// Only this one: 08, biolatency or ctracer [default: all]
-        #[arg(value_name = "PROGRAM", value_parser = STATED.map(|(program, _)| program))]
-        program: Option<String>,
-    },
-    /// In a guest, to which this program copies itself: print the rows of a measurement
-    #[command(hide = true)]
-    InGuest {
-        /// Which one
-        what: String,
     },
     /// Generate vmlinux.h from the types of a guest's kernel
     Vmlinux {
@@ -146,16 +129,6 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             print(&patch::save(&workbook, &exercise::find(&workbook, &name)?, patch)?)
         }
-        Command::Offers => {
-            signals::install_handlers()?;
-            upkeep::measure::offers::record(&Workbook::read()?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Peers { program } => {
-            signals::install_handlers()?;
-            upkeep::measure::peers::run(&Workbook::read()?, program.as_deref())
-        }
-        Command::InGuest { what } => print(&(in_guest::measure(&what)?.join("\n") + "\n")),
         Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
         Command::Vmlinux { this_machine: false, boot } => {
             signals::install_handlers()?;

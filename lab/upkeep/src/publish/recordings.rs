@@ -28,7 +28,6 @@ use wire::command::output;
 use wire::mystery::{CASES, Case};
 use wire::workload::Workload;
 
-use crate::measure;
 use crate::publish::record;
 use machine::apt::{LOADER, unpack_whole};
 
@@ -116,7 +115,7 @@ pub fn record(workbook: &Workbook, names: &[String]) -> Result<()> {
     all.retain(|(name, ..)| names.is_empty() || names.iter().any(|wanted| is_called(name, wanted)));
 
     // Each command but those of the transcripts gets a fresh guest, as a reader's does.
-    let machine = measure::machine(workbook, DEFAULT)?;
+    let machine = machine(workbook, DEFAULT)?;
     let mut shown = None;
     for (name, file, made) in all {
         eprintln!("Recording {name} ...");
@@ -139,6 +138,11 @@ pub fn record(workbook: &Workbook, names: &[String]) -> Result<()> {
         fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// A kernel with all programs, which may take long to boot on a busy machine.
+pub(crate) fn machine(workbook: &Workbook, kernel: &str) -> Result<Machine> {
+    Ok(Machine { limit: LIMIT, ..Machine::new(workbook, kernel)? })
 }
 
 /// Runs a script in a guest, and returns what it prints.

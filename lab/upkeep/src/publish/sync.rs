@@ -12,23 +12,21 @@ use machine::workbook::copies;
 use machine::workbook::diff::{self, Reading};
 use machine::workbook::{Program, Workbook};
 
-use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
 use crate::publish::{clinic, included, record};
 
-/// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
     file: PathBuf,
     name: String,
-    text: Option<String>,
+    text: String,
 }
 
 /// All blocks of the workbook.
 fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let mut add = |file: PathBuf, name: &str, text| {
-        blocks.push(Block { file, name: name.to_owned(), text: Some(text) })
+        blocks.push(Block { file, name: name.to_owned(), text });
     };
     let top = workbook.root.join("README.md");
     let docs = workbook.root.join("docs/src");
@@ -75,10 +73,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
             let text = included::text(workbook, name).map_err(|error| in_page(&page, name, &error))?;
             add(page.clone(), name, text);
         }
-    }
-    for (name, _) in STATED {
-        let file = workbook.catalog.program(name)?.folder.join("README.md");
-        blocks.push(Block { file, name: "peers".to_owned(), text: None });
     }
     Ok(blocks)
 }
@@ -198,14 +192,6 @@ fn console(command: &str, output: &str) -> String {
 pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
     let mut said = String::new();
     for Block { file, name, text } in blocks(workbook)? {
-        // We leave the text that another command writes as it is; only its checksum may be missing.
-        let (text, force) = match text {
-            Some(text) => (text, force),
-            None => match Markers::find(&file, &name)? {
-                found if found.checksum.is_empty() => (found.text().to_owned(), true),
-                _ => continue,
-            },
-        };
         if replace(&file, &name, &text, force)? {
             let _ = writeln!(said, "{}: {name}", shown(workbook, &file));
         }
@@ -224,19 +210,8 @@ pub fn check(workbook: &Workbook) -> Result<String> {
     let mut stale = Vec::new();
     for Block { file, name, text } in blocks(workbook)? {
         let found = Markers::find(&file, &name)?;
-        let is_ours = found.checksum == checksum(found.text());
-        if text.as_ref().is_some_and(|text| text != found.text()) {
+        if text != found.text() || found.checksum != checksum(&text) {
             stale.push(format!("{}: {name}", shown(workbook, &file)));
-        } else if !is_ours {
-            let fix = if text.is_some() {
-                "cargo upkeep sync --force"
-            } else {
-                "git checkout, or the command that generates it"
-            };
-            stale.push(format!(
-                "{}: {name}, edited by hand; to discard the edit: {fix}",
-                shown(workbook, &file)
-            ));
         }
     }
     if stale.is_empty() {
