@@ -1,4 +1,4 @@
-// npm run build made this from ad5a00b6
+// npm run build made this from 1470195f
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from ad5a00b6
+// npm run build made this from 1470195f
 "use strict";
 (() => {
   // data.ts
@@ -74,93 +74,6 @@
     }
   }
 
-  // passed.ts
-  var ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  var [NUMBERS, MINUTES, SEATS] = [2 ** 3, 2 ** 11, 2 ** 17];
-  var STORED = "present-passed";
-  function decode(typed) {
-    const code2 = typed.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1");
-    const digits = [...code2].map((letter) => ALPHABET.indexOf(letter));
-    if (digits.length !== 8) return `A code has 8 characters, and this one has ${digits.length}. Ask for it again.`;
-    const double = (digit) => digit < 16 ? digit << 1 : digit << 1 ^ 37;
-    if (digits.includes(-1) || digits.reduce((sum, digit) => double(sum) ^ digit, 0) !== 0) {
-      return "A character is wrong. Ask for the code again, letter by letter.";
-    }
-    let value = digits.slice(0, -1).reduce((sum, digit) => sum * 32 + digit, 0);
-    const next2 = (values) => {
-      const part2 = value % values;
-      value = (value - part2) / values;
-      return part2;
-    };
-    const [seat, minute, number] = [next2(SEATS), next2(MINUTES), next2(NUMBERS)];
-    const exercise = `${String(value).padStart(2, "0")}.${number}`;
-    const isKnown = data.parts.some(
-      ({ steps }) => steps.some((step2) => step2.kind === "exercise" && step2.id === exercise)
-    );
-    if (!isKnown) return `This is a code of ${exercise}, which this deck doesn't have. Give everybody the same version.`;
-    return { exercise, minute, seat };
-  }
-  function clock(minute) {
-    const at = /* @__PURE__ */ new Date();
-    at.setUTCHours(0, minute, 0, 0);
-    return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  }
-  var counted = { pairs: null, passed: [] };
-  function count(code2) {
-    const passed = decode(code2);
-    if (typeof passed === "string") return [false, passed];
-    const { exercise, minute, seat } = passed;
-    const seats = counted.passed.find(([id]) => id === exercise)?.[1] ?? [];
-    if (seats.some(([other2]) => other2 === seat)) return [true, `This pair was counted for ${exercise} before.`];
-    const others = counted.passed.filter(([id]) => id !== exercise);
-    counted.passed = [...others, [exercise, [...seats, [seat, minute]]]];
-    return [true, `Counted: ${exercise}, at ${clock(minute)}.`];
-  }
-  function row([exercise, seats]) {
-    const [first2, last] = [Math.min, Math.max].map((of2) => clock(of2(...seats.map(([, minute]) => minute))));
-    const of = counted.pairs ? `${seats.length} of ${counted.pairs}` : `${seats.length}`;
-    const said = `${of} ${seats.length === 1 && !counted.pairs ? "pair has" : "pairs have"} passed ${exercise}`;
-    return element("li", "", element("b", "", said), first2 === last ? `, at ${first2}` : `, from ${first2} to ${last}`);
-  }
-  function draw() {
-    byId("pairs").value = String(counted.pairs ?? "");
-    byId("passed").replaceChildren(...[...counted.passed].reverse().map(row));
-  }
-  function changed() {
-    draw();
-    try {
-      localStorage.setItem(STORED, JSON.stringify(counted));
-    } catch {
-    }
-  }
-  function collect() {
-    try {
-      counted = JSON.parse(localStorage.getItem(STORED) ?? "null") ?? counted;
-    } catch {
-    }
-    const field = byId("pair-code");
-    byId("pair-codes").addEventListener("submit", (event) => {
-      event.preventDefault();
-      const [isCounted, said] = count(field.value);
-      byId("pair-code-said").textContent = said;
-      byId("pair-code-said").classList.toggle("wrong", !isCounted);
-      if (isCounted) field.value = "";
-      else field.select();
-      changed();
-    });
-    byId("pairs").addEventListener("change", () => {
-      counted.pairs = Number(byId("pairs").value) || null;
-      changed();
-    });
-    byId("forget").addEventListener("click", () => {
-      if (!confirm("Forget all that was counted?")) return;
-      counted = { pairs: null, passed: [] };
-      byId("pair-code-said").textContent = "";
-      changed();
-    });
-    draw();
-  }
-
   // view.ts
   var CONTEXT = 3;
   var SHORT = 24;
@@ -220,9 +133,9 @@
         continue;
       }
       const [kind, pieces] = lines[nth];
-      const mixed = pieces.some(([changed4]) => !changed4);
+      const mixed = pieces.some(([changed3]) => !changed3);
       const words = pieces.map(
-        ([changed4, text2]) => element("span", changed4 && mixed && text2.trim() ? "word" : "", ...unbroken(text2))
+        ([changed3, text2]) => element("span", changed3 && mixed && text2.trim() ? "word" : "", ...unbroken(text2))
       );
       const line = element("div", kind, ...words);
       const [blank] = /^\s*/.exec(line.textContent) ?? [""];
@@ -286,19 +199,19 @@
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
     keepWhole(text2);
-    const clock3 = element("p", "timer");
-    clock3.id = "timer";
+    const clock2 = element("p", "timer");
+    clock2.id = "timer";
     const isOptional = step2.kind === "exercise" && step2.optional;
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
     const whole = `${heading}${isOptional ? " (optional)" : ""}`;
-    return [element("h2", "", whole), text2, ...step2.minutes && !isOptional ? [clock3] : []];
+    return [element("h2", "", whole), text2, ...step2.minutes && !isOptional ? [clock2] : []];
   }
 
   // presenter.ts
   var isPresenter = window.name === "presenter";
   var isThumbnail = window.name === "thumbnail";
   var shown;
-  var clock2 = new Clock();
+  var clock = new Clock();
   var CLOCK = "present-clock";
   var slot = "";
   var plan = "";
@@ -339,13 +252,13 @@
     const frame = byId("next-frame");
     byId("next-view").style.scale = String(Math.min(frame.clientWidth / 1280, frame.clientHeight / 720));
     const followed = data.plans.find(({ minutes: minutes2 }) => String(minutes2) === plan);
-    byId("clock").textContent = minutes(clock2.elapsed);
-    byId("standing").textContent = followed ? standing(followed, slot, clock2.elapsed / 6e4) : "Choose your plan.";
-    byId("start-clock").textContent = clock2.runs ? "pause" : "start";
+    byId("clock").textContent = minutes(clock.elapsed);
+    byId("standing").textContent = followed ? standing(followed, slot, clock.elapsed / 6e4) : "Choose your plan.";
+    byId("start-clock").textContent = clock.runs ? "pause" : "start";
   }
-  function changed2() {
+  function changed() {
     try {
-      sessionStorage.setItem(CLOCK, clock2.save());
+      sessionStorage.setItem(CLOCK, clock.save());
     } catch {
     }
     tick();
@@ -361,18 +274,17 @@
     thumbnail.addEventListener("load", () => thumbnail.contentWindow?.postMessage(shown, "*"));
     byId("next-frame").append(thumbnail);
     try {
-      clock2.restore(sessionStorage.getItem(CLOCK));
+      clock.restore(sessionStorage.getItem(CLOCK));
     } catch {
     }
     byId("start-clock").addEventListener("click", () => {
-      clock2.toggle();
-      changed2();
+      clock.toggle();
+      changed();
     });
     byId("reset").addEventListener("click", () => {
-      clock2.reset();
-      changed2();
+      clock.reset();
+      changed();
     });
-    collect();
     setInterval(tick, 500);
   }
 
@@ -459,16 +371,16 @@
   }
   var other = isPresenter ? window.opener : null;
   var moved = 0;
-  var changed3 = 0;
+  var changed2 = 0;
   var time = () => performance.timeOrigin + performance.now();
   function tell() {
-    const { clock: clock3, toggled } = timed();
-    const look = { plan: plan2, all, zoom, theme: document.documentElement.dataset.theme, changed: changed3 };
-    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock3.save(), look }, "*");
+    const { clock: clock2, toggled } = timed();
+    const look = { plan: plan2, all, zoom, theme: document.documentElement.dataset.theme, changed: changed2 };
+    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock2.save(), look }, "*");
   }
   function change(what) {
     what();
-    changed3 = time();
+    changed2 = time();
     show();
     tell();
   }
@@ -481,8 +393,8 @@
     }
     other = source;
     const { look } = said;
-    if (look && look.changed > changed3) {
-      [plan2, zoom, all, changed3] = [look.plan, look.zoom, look.all, look.changed];
+    if (look && look.changed > changed2) {
+      [plan2, zoom, all, changed2] = [look.plan, look.zoom, look.all, look.changed];
       theme(look.theme);
       show();
     }
@@ -653,8 +565,8 @@
     a: () => change(() => {
       all = !all;
     }),
-    t: () => clocks((clock3) => clock3.toggle()),
-    r: () => clocks((clock3) => clock3.reset()),
+    t: () => clocks((clock2) => clock2.toggle()),
+    r: () => clocks((clock2) => clock2.reset()),
     c: visitCase,
     p: open,
     "+": () => enlarge(1.1),

@@ -2,7 +2,6 @@
 
 import { Clock, minutes, standing } from "./clock";
 import { byId, data, type Exercise, element, type Part, type Step } from "./data";
-import { collect } from "./passed";
 import type { Stop } from "./route";
 import { code, nameOf } from "./view";
 
@@ -98,6 +97,5 @@ if (isPresenter) {
     clock.reset();
     changed();
   });
-  collect();
   setInterval(tick, 500);
 }

@@ -29,7 +29,7 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use verifier::Refusal;
 use wire::text::wrap;
-use wire::verdict::{Delivered, Verdict};
+use wire::verdict::Verdict;
 
 use crate::compiler::Compiler;
 use crate::exercise::{self, shown};
@@ -463,7 +463,7 @@ pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
 
 /// Prints the verdict about a case, and also writes it into `file` as JSON, if there is one.
 pub fn deliver(case: &Case, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
-    exercise::write_verdict(&Delivered { verdict: verdict.clone(), code: None }, file)?;
+    exercise::write_verdict(verdict, file)?;
     let number = case.number();
     if let Verdict::Right(seen) = verdict {
         print_text(format_args!(

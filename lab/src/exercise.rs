@@ -28,10 +28,10 @@ use machine::workbook::{Program, Workbook};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use wire::text::wrap;
-use wire::verdict::{Delivered, Verdict};
+use wire::verdict::Verdict;
 
 use crate::compiler::Compiler;
-use crate::{mine, passed};
+use crate::mine;
 
 /// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -337,46 +337,28 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
 }
 
 /// Prints a verdict, and also writes it into `file` as JSON, if there is one. The exit status says whether it is right.
-pub fn deliver(
-    workbook: &Workbook,
-    exercise: &Exercise<'_>,
-    verdict: Verdict,
-    file: Option<&Path>,
-) -> Result<ExitCode> {
-    let delivered = delivered(workbook, exercise, verdict)?;
-    write_verdict(&delivered, file)?;
-    let text = text(&exercise.id(), &delivered, terminal::columns());
-    if let Verdict::Right(_) = delivered.verdict {
+pub fn deliver(exercise: &Exercise<'_>, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
+    write_verdict(verdict, file)?;
+    let text = text(&exercise.id(), verdict, terminal::columns());
+    if let Verdict::Right(_) = verdict {
         return terminal::print(&text);
     }
     anstream::stderr().write_all(text.as_bytes()).or_cause("cannot print the verdict")?;
     Ok(ExitCode::FAILURE)
 }
 
-fn delivered(workbook: &Workbook, exercise: &Exercise<'_>, verdict: Verdict) -> Result<Delivered> {
-    let code = match verdict {
-        Verdict::Right(_) => passed::code(workbook, &exercise.program.name(), exercise.number)?,
-        Verdict::Wrong(_) => None,
-    };
-    Ok(Delivered { verdict, code })
-}
-
 /// Writes a verdict into a file as JSON, if there is one.
-pub(crate) fn write_verdict(verdict: &Delivered, file: Option<&Path>) -> Result<()> {
+pub(crate) fn write_verdict(verdict: &Verdict, file: Option<&Path>) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let cannot = || format!("cannot write {}", file.display());
     fs::write(file, serde_json::to_vec(verdict).or_cause(cannot())?).or_cause(cannot())
 }
 
 /// A verdict for a terminal of this width: first what shows it, then what was expected and seen.
-fn text(id: &str, Delivered { verdict, code }: &Delivered, columns: usize) -> String {
+fn text(id: &str, verdict: &Verdict, columns: usize) -> String {
     let fault = match verdict {
         Verdict::Right(seen) => {
-            let code = code.as_ref().map(|code| format!("In a class, your code is {code}\n"));
-            return format!(
-                "{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n{}",
-                code.unwrap_or_default()
-            );
+            return format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n");
         }
         Verdict::Wrong(fault) => fault,
     };
@@ -419,8 +401,7 @@ pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
         let start = Instant::now();
         let checked = build(workbook, exercise)
             .and_then(|binary| guest.install(&binary))
-            .and_then(|()| check(workbook, exercise, guest))
-            .and_then(|verdict| delivered(workbook, exercise, verdict));
+            .and_then(|()| check(workbook, exercise, guest));
         if signals::check().is_err() {
             return Ok(());
         }
@@ -657,10 +638,7 @@ mod tests {
             "8 lines that end in `submitted by 155`, the pid of io",
             "9 durations, none of them with a pid",
         );
-        let text = |verdict| {
-            let code = matches!(verdict, Verdict::Right(_)).then(|| "6AG8-001N".to_owned());
-            anstream::adapter::strip_str(&text("03.2", &Delivered { verdict, code }, 60)).to_string()
-        };
+        let text = |verdict| anstream::adapter::strip_str(&text("03.2", &verdict, 60)).to_string();
         insta::assert_snapshot!(text(Verdict::Wrong(fault.clone().shown_by(&lines, Some(2)))));
         insta::assert_snapshot!(text(Verdict::Wrong(fault.clone().shown_by("one line\n", None))));
         insta::assert_snapshot!(text(Verdict::Wrong(fault.shown_by("", None))));

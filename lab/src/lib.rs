@@ -15,7 +15,6 @@ pub mod exercise;
 pub mod list;
 pub mod mine;
 pub mod offers;
-mod passed;
 pub mod prove;
 pub mod types;
 pub mod workshop;

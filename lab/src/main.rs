@@ -299,9 +299,6 @@ enum Mystery {
     Start {
         #[command(flatten)]
         start: mystery::NewCase,
-        /// A socket to make, through which another program plays, too
-        #[arg(long, value_name = "FILE", hide = true)]
-        door: Option<PathBuf>,
         #[command(flatten)]
         boot: Boot,
     },
@@ -437,11 +434,11 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Mystery { command: Mystery::List } => print(&mystery::list()),
-        Command::Mystery { command: Mystery::Start { start, door, boot } } => {
+        Command::Mystery { command: Mystery::Start { start, boot } } => {
             let argv = start.argv()?;
-            in_terminal(&boot, &argv.iter().map(String::as_str).collect::<Vec<_>>(), door.as_deref())
+            in_terminal(&boot, &argv.iter().map(String::as_str).collect::<Vec<_>>())
         }
-        Command::Shell { boot } => in_terminal(&boot, &["sh"], None),
+        Command::Shell { boot } => in_terminal(&boot, &["sh"]),
         Command::Demo { boot, no_run } => {
             signals::install_handlers()?;
             let workbook = boot.workbook()?;
@@ -468,8 +465,8 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Boots a guest with all programs, and runs one of them in this terminal. With a door, others reach its mystery.
-fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCode> {
+/// Boots a guest with all programs, and runs one of them in this terminal.
+fn in_terminal(boot: &Boot, argv: &[&str]) -> Result<ExitCode> {
     signals::install_handlers()?;
     let workbook = boot.workbook()?;
     if let Some(here) = LocalGuest::find(&workbook, &boot.kernel)? {
@@ -478,9 +475,6 @@ fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCo
     let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
     let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
     let mut guest = boot.boot_with(&workbook, binaries)?;
-    if let Some(door) = door {
-        guest.open_door(door)?;
-    }
     let raw = terminal::Raw::new()?;
     guest.start(argv, Some(terminal::for_guest()))?;
     terminal::pass_keys(guest.line());
@@ -542,7 +536,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let binary = exercise::build(&workbook, &exercise)?;
             let mut guest = guest(&workbook, &boot, Some(binary))?;
             let found = exercise::check(&workbook, &exercise, &mut *guest)?;
-            exercise::deliver(&workbook, &exercise, found, verdict.as_deref())
+            exercise::deliver(&exercise, &found, verdict.as_deref())
         }
         Exercise::Watch { exercise, boot } => {
             let exercise = find(&exercise)?;

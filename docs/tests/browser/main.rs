@@ -1,7 +1,6 @@
 //! Opens the book from the file system, as a reader does, in a real browser.
 
 mod barriers;
-mod passed;
 mod reader;
 
 use std::path::{Path, PathBuf};

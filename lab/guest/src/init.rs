@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -23,7 +22,6 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use wire::command::output;
 use wire::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use wire::files::{self, FOLDER};
-use wire::play::SOCKET;
 use wire::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
 use crate::kit;
@@ -113,17 +111,6 @@ pub fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
     device.exists().then_some(device)
 }
 
-/// Passes on the line with a player's move to the mystery that is open, and what it answers as it comes.
-fn pass_on(line: &str, mut say: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut stream = UnixStream::connect(SOCKET)?;
-    stream.write_all(line.as_bytes())?;
-    let mut chunk = [0; 4096];
-    while let read @ 1.. = stream.read(&mut chunk)? {
-        say(&chunk[..read]);
-    }
-    Ok(())
-}
-
 type Line = Arc<Mutex<File>>;
 
 fn report(line: &Line, message: &FromGuest) {
@@ -163,18 +150,6 @@ fn serve(complaint: Option<String>) -> Result<()> {
                 files::pack(&names, |file| report(&line, &file)).map(|()| report(&line, &FromGuest::Fetched))
             }
             ToGuest::Resize(size) => program.as_ref().map_or(Ok(()), |program| program.resize(size)),
-            ToGuest::Move { player, line: asked } => {
-                let line = line.clone();
-                // An expert's way takes half a minute.
-                thread::spawn(move || {
-                    let say =
-                        |bytes: &[u8]| report(&line, &FromGuest::Said { player, bytes: bytes.to_vec() });
-                    // If nobody answers, no case is open.
-                    let _ = pass_on(&asked, say);
-                    say(b"");
-                });
-                Ok(())
-            }
         };
         if let Err(error) = done {
             report(&line, &FromGuest::Failed(error.to_string()));

@@ -8,7 +8,6 @@ pub mod apt;
 pub mod boot;
 pub mod btf;
 pub mod cross;
-mod door;
 mod emulator;
 pub mod executor;
 pub mod fetch;

@@ -19,7 +19,6 @@ use wire::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
-use crate::door::Door;
 use crate::emulator::Emulator;
 use crate::host::folders;
 use crate::host::tools::{SETPRIV, emulator, output};
@@ -101,8 +100,6 @@ pub struct Vm {
     pub boot_time: Duration,
     line: Line,
     events: Receiver<FromGuest>,
-    /// Through which players on this machine reach a mystery in the guest.
-    door: Option<Door>,
     emulator: Emulator,
 }
 
@@ -256,7 +253,7 @@ impl Machine {
             }
         });
         let (release, boot_time) = (String::new(), Duration::ZERO);
-        Ok(Vm { release, accel, boot_time, line: Line::new(input), events, door: None, emulator })
+        Ok(Vm { release, accel, boot_time, line: Line::new(input), events, emulator })
     }
 }
 
@@ -300,12 +297,6 @@ impl Vm {
         clock.now().ok().map(Duration::from)
     }
 
-    /// Lets players on this machine reach the mystery in the guest through a socket with this name.
-    pub fn open_door(&mut self, socket: &Path) -> Result<()> {
-        self.door = Some(Door::open(socket, self.line())?);
-        Ok(())
-    }
-
     /// Starts a program. What we send over [`Vm::line`] from here on is for this program.
     pub fn start(&mut self, argv: &[&str], terminal: Option<Terminal>) -> Result<()> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
@@ -328,11 +319,6 @@ impl Vm {
                 Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
                 Some(FromGuest::Exit(status)) => return Ok(status),
                 Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
-                Some(FromGuest::Said { player, bytes }) => {
-                    if let Some(door) = &self.door {
-                        door.say(player, &bytes);
-                    }
-                }
                 Some(_) => {}
                 None => return Err(self.emulator.hang_error(SILENCE)),
             }

@@ -10,7 +10,6 @@ pub mod disks;
 pub mod files;
 pub mod kit;
 pub mod mystery;
-pub mod passed;
 pub mod play;
 pub mod protocol;
 pub mod prove;

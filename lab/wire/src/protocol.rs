@@ -37,11 +37,6 @@ pub enum ToGuest {
     Resize(Size),
     /// Send these files of the folder in which programs run, if they exist; see [`crate::files`].
     Fetch(Vec<String>),
-    /// Pass this line on to the mystery that is open, from a player on this side; see [`crate::play`].
-    Move {
-        player: u32,
-        line: String,
-    },
 }
 
 /// An answer of the guest.
@@ -66,11 +61,6 @@ pub enum FromGuest {
     },
     Fetched,
     Failed(String),
-    /// What the mystery answers to a player's move. Nothing: that was all, or no mystery is open.
-    Said {
-        player: u32,
-        bytes: Vec<u8>,
-    },
 }
 
 /// The exit status of a demo whose program can't run on this kernel.

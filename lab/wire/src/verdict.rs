@@ -12,15 +12,6 @@ pub enum Verdict {
     Wrong(Fault),
 }
 
-/// A verdict, as the driver hands it on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivered {
-    #[serde(flatten)]
-    pub verdict: Verdict,
-    /// The code by which a class's instructor counts who has passed, see [`crate::passed`].
-    pub code: Option<String>,
-}
-
 /// Where a program differs from what it should do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {

@@ -9,7 +9,7 @@ import type { Terminals } from "./terminals";
 import { hideVerdict, showVerdict } from "./verdict";
 
 const phases = { compiling: "compiling", booting: "booting the guest", running: "running", ended: "ended" };
-const whats = { run: "Run of ", check: "Check of ", play: "" };
+const whats = { run: "Run of ", check: "Check of " };
 
 /** An action, when we heard of it, which of its diagnostics are on the screen, how often it was started, and which of
  * its verdicts the learner has closed. */
@@ -122,8 +122,6 @@ export class Actions {
   private text({ action, at }: Known): string {
     const { what, name, phase, status, cause, diagnostics } = action;
     const of = `${whats[what]}${name}`;
-    // It has a clock of its own.
-    if (what === "play" && phase === "running") return `${name} is open`;
     if (phase !== "ended") {
       const waits = isWaiting(action) ? ", and your answer waits for its end" : "";
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s${waits}`;
@@ -215,8 +213,7 @@ export class Actions {
   private line({ action }: Known): HTMLElement {
     if (action.phase === "ended") return h("span", {}, h("span"));
     const stop = h("button", { type: "button", "data-test": "stop" }, "Stop");
-    const doing = action.what === "play" ? "" : `the ${action.what} of `;
-    stop.setAttribute("aria-label", `Stop ${doing}${action.name}`);
+    stop.setAttribute("aria-label", `Stop the ${action.what} of ${action.name}`);
     stop.addEventListener("click", () => this.stop(action));
     return h("span", {}, h("span"), " ", stop);
   }

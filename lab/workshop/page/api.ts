@@ -17,58 +17,6 @@ export type Exercise = {
   /** Changes whenever a file of the working copy changes. */
   stamp: string | null;
 };
-/** A mystery, as the map lists it. */
-export type Mystery = {
-  id: string;
-  title: string;
-  state: "new" | "started";
-  /** Whether it was solved once. */
-  done: boolean;
-  notes: string[];
-};
-/** What is the same for all mysteries. */
-export type About = { rules: string; causes: { word: string; what: string; place: string; number: string }[] };
-/** What a case says, in parts. */
-export type Said =
-  | { text: string }
-  | { lines: string }
-  | { step: { why: string; command: string } }
-  | { graded: { name: string; is_right: boolean; verdict: string }[] };
-/** The mystery that happens now. */
-export type Open = {
-  played: {
-    number: string;
-    seed: number;
-    complaint: string;
-    seconds: number;
-    limit: number;
-    /** The time in words. */
-    clock: string;
-    answers: string[];
-    /** Those that were shown, and how many there are. */
-    hints: string[];
-    all_hints: number;
-    is_solved: boolean;
-    /** Whether it can be cured. */
-    is_open: boolean;
-    is_cured: boolean;
-  };
-  /** The move that takes its time. */
-  moving: "look" | "fix" | "solution" | null;
-  /** What it said to the last look or the cure. */
-  now: Said[];
-  /** An expert's way. */
-  way: Said[];
-};
-/** What a player does. */
-export type Move =
-  | "look"
-  | "hint"
-  | "fix"
-  | "end"
-  | { note: { words: string[] } }
-  | { answer: { cause: string; place: string | null; number: string[] } }
-  | { solution: { peek: boolean } };
 export type Terminal = { id: number; title: string; running: boolean; status: number | null };
 export type Diagnostic = {
   path: string;
@@ -80,7 +28,7 @@ export type Diagnostic = {
 /** What the compiler says about a BPF program. */
 export type Compiled = { compiles: boolean; diagnostics: Diagnostic[] };
 export type Action = {
-  what: "run" | "check" | "play";
+  what: "run" | "check";
   name: string;
   mine: boolean;
   terminal: number;
@@ -89,14 +37,12 @@ export type Action = {
   status: number | null;
   /** What the driver said when it failed. */
   cause: string | null;
-  /** What a check that could judge the program found, and the code by which a class's instructor counts who has passed. */
-  verdict: (({ right: string } | { wrong: Fault }) & { code: string | null }) | null;
+  /** What a check that could judge the program found. */
+  verdict: { right: string } | { wrong: Fault } | null;
   /** What has become of the prediction made before the run. */
   outcome: Outcome | null;
   diagnostics: Diagnostic[];
 };
-/** A question of the concept test, in words. */
-export type TestQuestion = { id: string; text: string; options: string[] };
 /** A question about a program. */
 export type Question = {
   /** Such as `03/order`. */
@@ -142,11 +88,7 @@ export type State = {
   kernels: string[];
   programs: Program[];
   exercises: Exercise[];
-  mysteries: Mystery[];
-  mystery: Open | null;
   questions: Question[];
-  /** The halves of the concept test that the learner has taken. */
-  tests: ("before" | "after")[];
   terminals: Terminal[];
   actions: Action[];
   results: string[];
@@ -257,14 +199,7 @@ export const api = {
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
   run: (name: string, mine: boolean, args: string, prediction?: Prediction) =>
     request<Action>("POST", "/api/run", json({ name, mine, arguments: args, prediction })),
-  mysteries: () => get<About>("/api/mysteries"),
-  startMystery: (number: string, seed: number | null) =>
-    request<Action>("POST", `/api/mysteries/${at(number)}/start`, json({ seed })),
-  play: (move: Move) => request<{ said: Said[]; mystery: Open | null }>("POST", "/api/mystery", json(move)),
   answered: (id: string, tries: number) => request<unknown>("PUT", `/api/answers/${id}`, json({ tries })),
-  test: (when: string) => get<{ form: string; questions: TestQuestion[] }>(`/api/test/${when}`),
-  tested: (when: string, form: string, answers: unknown[]) =>
-    request<{ said: string }>("PUT", `/api/test/${when}`, json({ form, answers })),
   boot: (kernel: string) => request<unknown>("POST", "/api/kernel", json({ kernel })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),

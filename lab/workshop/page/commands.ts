@@ -3,7 +3,6 @@
 export type Command =
   | { kind: "start"; id: string }
   | { kind: "check"; id: string }
-  | { kind: "play"; id: string; seed: string }
   | { kind: "run"; name: string; mine: boolean; args: string };
 
 /** A command line without its prompt and its comment. Quotes protect a #. */
@@ -26,8 +25,6 @@ export function parse(line: string, known: Set<string>, guest: boolean): Command
   if (exercise) return known.has(exercise[2]) ? { kind: exercise[1] as "start" | "check", id: exercise[2] } : undefined;
   const cure = /^cargo lab clinic (start|check) (\d+)$/.exec(text);
   if (cure && known.has(`clinic-${cure[2]}`)) return { kind: cure[1] as "start" | "check", id: `clinic-${cure[2]}` };
-  const play = /^cargo lab mystery start (\d+)(?: --seed (\d+))?$/.exec(text);
-  if (play && known.has(`mystery-${play[1]}`)) return { kind: "play", id: `mystery-${play[1]}`, seed: play[2] ?? "" };
   const run = /^cargo lab run (.+)$/.exec(text)?.[1];
   if (!run || (guest && /(^| )--(kernel|arch)\b/.test(run))) return undefined;
   // Options may come before the name. A name within quotes or after -- is not the program's.

@@ -24,16 +24,6 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return element as T;
 }
 
-/** Turns a button off for a while. It keeps the focus, which a keyboard would otherwise have lost. */
-export function pause(button: HTMLElement, paused: boolean): void {
-  button.ariaDisabled = String(paused);
-}
-addEventListener(
-  "click",
-  (event) => (event.target as Element).closest?.("[aria-disabled=true]") && event.stopImmediatePropagation(),
-  true,
-);
-
 /** Tells who listens what only who looks would notice. */
 export function say(text: string): void {
   byId("heard").textContent = plain(text);

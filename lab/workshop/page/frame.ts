@@ -141,7 +141,7 @@ function live(): void {
 }
 
 function addButtons(state: Shown): void {
-  const ids = [...state.exercises, ...state.mysteries].map(({ id }) => id);
+  const ids = state.exercises.map(({ id }) => id);
   const known = new Set([...state.programs.map(({ name }) => name), ...ids]);
   const main = document.querySelector("main") ?? document.body;
 
@@ -204,8 +204,7 @@ function button(command: Command, line?: string): HTMLButtonElement {
     if (command.kind === "start") {
       text = { new: "Start", started: "Continue", done: "Open" }[exercise?.state ?? "new"];
     }
-    if (command.kind === "play") text = "Play";
-    text = `${text} ${id}${command.kind === "play" && command.seed ? `, seed ${command.seed}` : ""}`;
+    text = `${text} ${id}`;
     const needsCopy = command.kind === "check" || (command.kind === "run" && command.mine);
     const disabled = needsCopy && exercise?.state === "new";
     const label = line && command.kind === "run" ? `Run ${line}` : text;

@@ -91,8 +91,8 @@ export class Lesson {
 
   private tellState(): void {
     if (!this.state) return;
-    const { programs, exercises, mysteries, guest, kernel } = this.state;
-    const state = { programs, exercises, mysteries, guest, kernel };
+    const { programs, exercises, guest, kernel } = this.state;
+    const state = { programs, exercises, guest, kernel };
     this.tell({ state, theme: bookTheme(), answers: JSON.stringify(answers()) });
   }
 

@@ -1,39 +1,35 @@
 // The workshop's page: a lesson on the left, an editor on the right, terminals below it. This file connects the parts.
 
 import { Actions } from "./actions";
-import { type Action, api, events, type Link, type Open, Problem, problem, type State } from "./api";
+import { type Action, api, events, type Link, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
-import { byId, h, inFolder, keep, pause, plain, plural, rich, setFolder } from "./dom";
+import { byId, h, inFolder, keep, plain, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { keepFocus } from "./focus";
 import { boot, boots, drawKernels } from "./kernels";
 import { forget } from "./knowledge";
 import { Lesson } from "./lesson";
-import { isCase, progressOf, showMap, stateOf } from "./map";
-import { Mysteries } from "./mystery";
+import { isCase, progressOf, showMap } from "./map";
 import { type Button, explain, hidePanel, hideProblem, shownProblem, showPanel, showProblem } from "./panel";
 import { Panes } from "./panes";
 import { Questions } from "./questions";
 import { Terminals } from "./terminals";
-import { drawTests } from "./test";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
 import { explained, showLine } from "./trace";
-import { hideVerdict } from "./verdict";
 import { type Act, actOf, takeFiles } from "./window";
 
 applyTheme();
 const lesson = new Lesson();
 const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
-const actions = new Actions(editor, terminals, stop);
+const actions = new Actions(editor, terminals, ({ terminal }) => tried(api.interrupt(terminal)));
 actions.after = after;
 const compiling = new Compiling(editor.documents);
 compiling.onChange = drawSaved;
 compiling.check = (name) => name === editor.name && tried(check(name));
 const questions = new Questions(tried);
-const mysteries = new Mysteries(tried, startMystery, (id) => tried(openName(id)), afterAnswer);
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 terminals.onVisit = () => panes.fold("terminals", false);
 let state: State | undefined;
@@ -58,9 +54,7 @@ const open = () => exerciseOf(editor.name);
 async function openName(name: string, focus = false): Promise<void> {
   hidePanel();
   const exercise = exerciseOf(name);
-  mysteries.hide();
-  if (mysteries.of(name)) editor.openNothing(name, await mysteries.show(name));
-  else if (exercise?.state === "new") editor.openNothing(name, ...invitation(name, exercise.title));
+  if (exercise?.state === "new") editor.openNothing(name, ...invitation(name, exercise.title));
   else await editor.open(name, Boolean(exercise));
   actions.opened();
   drawOpen();
@@ -86,8 +80,7 @@ function showLesson(name: string): void {
   // Without the server, the lesson would only be gone.
   if (name !== editor.name || !byId("banner").hidden) return;
   const exercise = exerciseOf(name);
-  const ofCourse = exercise && isCase(exercise) ? pageOfCase(name) : programOf(exercise?.program ?? name)?.page;
-  const page = mysteries.of(name) ? "slow-disk.html" : ofCourse;
+  const page = exercise && isCase(exercise) ? pageOfCase(name) : programOf(exercise?.program ?? name)?.page;
   if (page) lesson.show(page, exercise?.id);
 }
 
@@ -186,7 +179,7 @@ function after({ name, status, diagnostics }: Action): Button[] {
 function runOpen(): void {
   const { name } = editor;
   const exercise = open();
-  if (!name || mysteries.of(name) || exercise?.state === "new") return;
+  if (!name || exercise?.state === "new") return;
   // A case is a BPF program alone.
   if (exercise && isCase(exercise)) checkOpen();
   else tried(run(name, Boolean(open()), byId<HTMLInputElement>("arguments").value.trim()));
@@ -225,7 +218,7 @@ async function solution(name: string, peek = false, mine = false): Promise<void>
 }
 
 function showHint(name: string, shown: string[], at: number): void {
-  const all = exerciseOf(name)?.hints ?? mysteries.open(name)?.played.all_hints ?? shown.length;
+  const all = exerciseOf(name)?.hints ?? shown.length;
   const buttons = [];
   if (at > 0) buttons.push({ label: "Previous hint", act: () => showHint(name, shown, at - 1) });
   if (at + 1 < shown.length) {
@@ -235,11 +228,6 @@ function showHint(name: string, shown: string[], at: number): void {
 }
 
 async function nextHint(name: string): Promise<void> {
-  if (mysteries.of(name)) {
-    const shown = (await api.play("hint")).mystery?.played.hints ?? [];
-    showHint(name, shown, shown.length - 1);
-    return;
-  }
   const { shown } = await api.hint(name);
   const exercise = exerciseOf(name);
   if (exercise) exercise.shown = shown;
@@ -247,51 +235,9 @@ async function nextHint(name: string): Promise<void> {
 }
 
 function hint(name: string): void {
-  const shown = exerciseOf(name)?.shown ?? mysteries.open(name)?.played.hints ?? [];
+  const shown = exerciseOf(name)?.shown ?? [];
   if (shown.length) showHint(name, shown, shown.length - 1);
   else tried(nextHint(name));
-}
-
-async function startMystery(id: string, seed: number | null): Promise<void> {
-  hidePanel();
-  await actions.begin("play", id, () => api.startMystery(id.replace(/^.*-/, ""), seed));
-  terminals.focus();
-}
-
-/** What a player may want to do after an answer. */
-function afterAnswer(isRight: boolean): Button[] {
-  if (!isRight) return [{ label: "Hint", test: "verdict-hint", act: () => hint(editor.name) }];
-  return [
-    { label: "An expert's way", test: "verdict-way", act: () => expertsWay() },
-    { label: "Fix", test: "verdict-fix", act: cure },
-  ];
-}
-
-/** Lets an expert look for the cause in the case that is open. */
-function expertsWay(peek = false): void {
-  const open = mysteries.open(editor.name);
-  if (!open) return;
-  if (!open.played.is_open && !peek) {
-    const shows = { label: "Show the solution", test: "peek", act: () => expertsWay(true) };
-    const hints = { label: "Show a hint", act: () => hint(editor.name) };
-    const text = "No answer was right yet. A hint may be enough.";
-    showPanel("hint", `Show the solution of ${editor.name}?`, [h("p", {}, text)], [shows, hints]);
-    return;
-  }
-  hidePanel();
-  if (open.way.length) mysteries.toWay();
-  else tried(api.play({ solution: { peek } }));
-}
-
-function cure(): void {
-  hideVerdict();
-  tried(api.play("fix"));
-  mysteries.toNow();
-}
-
-/** Ctrl-C ends what runs. A mystery ends like its shell, because its disks must go, too. */
-function stop({ what, name, terminal }: Action): void {
-  tried(what === "play" && mysteries.open(name) ? api.play("end") : api.interrupt(terminal));
 }
 
 async function saveAll(): Promise<void> {
@@ -340,7 +286,6 @@ function askToReplace(problem: Problem, file: File): void {
 // What the lesson's buttons do.
 lesson.onCommand = (command: Command) => {
   if (command.kind === "start") return tried(start(command.id));
-  if (command.kind === "play") return tried(openName(command.id).then(() => mysteries.choose(command.seed)));
   if (command.kind === "check") return tried(openName(command.id).then(() => check(command.id)));
   return runCommand(command);
 };
@@ -379,7 +324,6 @@ function drawChoice(): void {
     ["Stages", programs(true)],
     ["Examples", programs(false)],
     ["Clinic", exercises(true)],
-    ["Mysteries", state.mysteries.map((one) => [one.id, `${one.id} ${one.title} (${states[stateOf(one)]})`])],
   ] as [string, [string, string][]][];
   const now = JSON.stringify(groups);
   if (select.dataset.now !== now) {
@@ -403,19 +347,13 @@ function draw(): void {
 
   const exercise = open();
   const program = programOf(editor.name);
-  const mystery = mysteries.of(editor.name);
-  for (const id of ["check", "on-save", "reset"]) byId(id).hidden = !exercise;
-  for (const id of ["hint", "solution"]) byId(id).hidden = !exercise && !mystery;
-  for (const id of ["fix", "end"]) byId(id).hidden = !mystery;
-  for (const id of ["run", "arguments"]) {
-    byId(id).hidden = (exercise !== undefined && isCase(exercise)) || mystery !== undefined;
-  }
+  for (const id of ["check", "on-save", "reset", "hint", "solution"]) byId(id).hidden = !exercise;
+  for (const id of ["run", "arguments"]) byId(id).hidden = exercise !== undefined && isCase(exercise);
   for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
   // The lesson may be another stage's.
   byId("run").textContent = `Run ${exercise ? "" : editor.name}`.trim();
-  drawMoves(mystery && mysteries.open(editor.name), mystery !== undefined);
   byId("diff").hidden = !exercise && !program?.parent;
   byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
   drawStarts();
@@ -431,15 +369,6 @@ function draw(): void {
   if (box.dataset.now === now) return;
   box.dataset.now = now;
   box.replaceChildren(...(results.length ? ["Results: ", ...results.flatMap((link) => [link, " "])] : []));
-}
-
-/** What a player can do now. */
-function drawMoves(open: Open | undefined, isMystery: boolean): void {
-  const { is_open: isOpen, is_cured: isCured } = open?.played ?? {};
-  for (const id of ["solution", "fix", "end"]) pause(byId(id), Boolean(open?.moving || (id === "fix" && isCured)));
-  if (!isMystery) return;
-  for (const id of ["hint", "solution", "end"]) byId<HTMLButtonElement>(id).disabled = !open;
-  byId<HTMLButtonElement>("fix").disabled = !isOpen;
 }
 
 /** A program that is read only leads to its exercises. */
@@ -571,12 +500,10 @@ events.onState = (now) => {
   state = now;
   setFolder(now.folder);
   terminals.update(now.terminals);
-  mysteries.update(now);
   actions.update(now.actions);
   questions.update(now);
   lesson.update(now);
   drawKernels(now, cameBack);
-  drawTests(now, tried);
   if (before && before.kernel !== now.kernel) forget();
   if (!before) tried(begin());
   else {
@@ -592,7 +519,7 @@ events.onState = (now) => {
   draw();
 };
 
-const isKnown = (name: string | null) => Boolean(name && (programOf(name) || exerciseOf(name) || mysteries.of(name)));
+const isKnown = (name: string | null) => Boolean(name && (programOf(name) || exerciseOf(name)));
 const linked = () => location.hash.slice(1);
 /** The address names what is open, so that it can be copied. */
 const drawAddress = () => editor.name && history.replaceState(null, "", `#${editor.name}`);
@@ -643,7 +570,7 @@ async function resume(): Promise<void> {
   cameBack = false;
   editor.documents.saveAll();
   for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.refresh(name);
-  if (!editor.docs.length && !mysteries.of(editor.name)) await begin();
+  if (!editor.docs.length) await begin();
 }
 
 // Buttons and keys.
@@ -662,9 +589,7 @@ onSave.addEventListener("change", () => {
   if (onSave.checked) checkOpen();
 });
 click("diff", () => tried(diff()));
-click("solution", () => (mysteries.of(editor.name) ? expertsWay() : tried(solution(editor.name))));
-click("fix", cure);
-click("end", () => tried(api.play("end")));
+click("solution", () => tried(solution(editor.name)));
 click("reset", () => {
   byId("reset-title").textContent = `Reset ${editor.name}?`;
   byId<HTMLDialogElement>("reset-dialog").showModal();

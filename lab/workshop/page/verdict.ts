@@ -20,7 +20,6 @@ export function showVerdict(action: Action, buttons: Button[], close: () => void
     : `${name} ${isJudged(action) ? "is not right yet" : "could not be checked"}`;
   card(isRight(action) ? "good" : "bad", title, close, [
     ...(verdict && "wrong" in verdict ? fault(verdict.wrong) : [h("p", {}, ...rich(reason(action)))]),
-    ...(verdict?.code ? [h("p", { class: "code" }, "In a class, your code is ", h("b", {}, verdict.code))] : []),
     h(
       "div",
       { class: "buttons" },

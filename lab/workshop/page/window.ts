@@ -6,7 +6,7 @@ import type { Pane } from "./panes";
 
 /** What the lesson is told. Somebody else may read it, so it has no secret. */
 export type ToLesson = {
-  state?: Pick<State, "programs" | "exercises" | "mysteries" | "guest" | "kernel">;
+  state?: Pick<State, "programs" | "exercises" | "guest" | "kernel">;
   theme?: string;
   /** At which try the questions were answered, as the book keeps it. */
   answers?: string;

@@ -1,4 +1,4 @@
-//! Run, Check and the start of a mystery: the driver's commands, each in a terminal, and what is known of them while they run.
+//! Run and Check: the driver's commands, each in a terminal, and what is known of them while they run.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,8 +8,7 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use tempfile::TempPath;
 use tokio::sync::watch;
-use wire::play::RULES;
-use wire::verdict::Delivered;
+use wire::verdict::Verdict;
 
 use crate::asking::{Outcome, Prediction};
 use crate::diagnostics::{Diagnostic, Reader};
@@ -31,7 +30,6 @@ enum Phase {
 pub enum What {
     Run,
     Check,
-    Play,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -46,7 +44,7 @@ pub struct Action {
     /// What the driver said when it failed.
     cause: Option<String>,
     /// What a check that could judge the program found.
-    verdict: Option<Delivered>,
+    verdict: Option<Verdict>,
     /// What has become of the prediction made before the run.
     outcome: Option<Outcome>,
     diagnostics: Vec<Diagnostic>,
@@ -72,14 +70,6 @@ impl Actions {
         all.iter().map(Action::now).collect()
     }
 
-    /// Whether a mystery is played in this terminal, or in any.
-    pub fn plays(&self, terminals: &Terminals, terminal: Option<u32>) -> bool {
-        self.list(terminals).iter().any(|action| {
-            let is_it = terminal.is_none_or(|terminal| terminal == action.terminal);
-            is_it && action.what == What::Play && action.phase != Phase::Ended
-        })
-    }
-
     /// Does this in the terminal of this kind of action with this program. An earlier one that still runs ends first.
     pub async fn start(
         &self,
@@ -93,13 +83,12 @@ impl Actions {
         let title = match what {
             What::Run => format!("Run {name}"),
             What::Check => format!("Check {name}"),
-            What::Play => name.to_owned(),
         };
         // The turn ends with this function: a second click waits until the first has started.
         let (terminal, _turn) = terminals.take(&title).await?;
         terminal.end(Signal::SIGINT).await;
         let verdict = match what {
-            What::Run | What::Play => None,
+            What::Run => None,
             What::Check => {
                 let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the verdict")?;
                 let file = file.into_temp_path();
@@ -130,7 +119,6 @@ impl Actions {
             all: self.all.clone(),
             changed: self.changed.clone(),
             terminal: terminal.id(),
-            is_open: false,
             reader: Reader::default(),
             rest: Vec::new(),
             verdict,
@@ -157,8 +145,6 @@ struct Progress {
     all: Arc<Mutex<Vec<Action>>>,
     changed: watch::Sender<()>,
     terminal: u32,
-    /// Whether it has begun to play a mystery. What is printed after that is the player's.
-    is_open: bool,
     reader: Reader,
     /// The line that has not ended yet.
     rest: Vec<u8>,
@@ -186,14 +172,6 @@ impl Progress {
     }
 
     fn line(&mut self, line: &str) {
-        if self.is_open {
-            return;
-        }
-        if line == RULES {
-            self.is_open = true;
-            self.update(|action| action.phase = Phase::Running);
-            return;
-        }
         // What the lab prints before and after it boots a kernel, and in the workshop's guest, which boots none.
         let is_up = |line: &str| line.contains(", up after ") || line.ends_with(", this guest's own");
         let phase = match line {
@@ -238,12 +216,11 @@ impl Progress {
         // It is empty if the check could not judge the program.
         let verdict = self.verdict.take().and_then(|file| std::fs::read(file).ok());
         let verdict = verdict.and_then(|json| serde_json::from_slice(&json).ok());
-        let is_open = self.is_open;
         self.update(|action| {
             action.verdict = verdict;
             action.seconds = action.since.elapsed().as_secs_f64();
             action.phase = Phase::Ended;
-            action.status = Some(if is_open { 0 } else { status });
+            action.status = Some(status);
         });
     }
 }

@@ -34,12 +34,10 @@ mod backup;
 mod compile;
 mod diagnostics;
 mod instance;
-mod mysteries;
 mod pages;
 mod response;
 mod server;
 mod terminals;
-mod testing;
 mod words;
 mod work;
 

@@ -18,8 +18,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::MissedTickBehavior;
-use wire::mystery;
-use wire::play::Move;
 
 use crate::Args;
 use crate::actions::{Action, Actions, What};
@@ -29,11 +27,9 @@ use crate::asking::Given;
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
 use crate::compile::Background;
-use crate::mysteries::{self, Mysteries};
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
 use crate::terminals::{Command, Terminals};
-use crate::testing::{self, Taken};
 
 /// How often a page hears that the server is alive.
 const BEAT: Duration = Duration::from_secs(2);
@@ -50,7 +46,6 @@ pub struct Workshop {
     pub terminals: Terminals,
     actions: Actions,
     background: Background,
-    mysteries: Mysteries,
     changed: watch::Sender<()>,
     saved: broadcast::Sender<Value>,
 }
@@ -63,7 +58,6 @@ impl Workshop {
         let changed = watch::channel(()).0;
         let waits_for = app.workbook.is_in_guest().then(|| args.driver.clone());
         Self {
-            mysteries: Mysteries::new(app.workbook.clone(), changed.clone()),
             args,
             app,
             background: Background::new(waits_for),
@@ -79,14 +73,10 @@ impl Workshop {
 
     fn state(&self) -> Result<Value, Refusal> {
         let (programs, exercises) = self.app.state()?;
-        let (mysteries, mystery) = self.mysteries.state()?;
         Ok(json!({
             "programs": programs,
             "exercises": exercises,
-            "mysteries": mysteries,
-            "mystery": mystery,
             "questions": self.app.asking.state()?,
-            "tests": testing::state(&self.app.workbook),
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
             "folder": self.auth.folder,
@@ -139,13 +129,8 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/works/{name}/hint", post(hint))
         .route("/api/works/{name}/compile", post(compile))
         .route("/api/answers/{program}/{question}", put(answered))
-        .route("/api/test/{when}", get(test_questions).put(test_taken))
-        .route("/api/test.tsv", get(test_export))
         .route("/api/run", post(run))
         .route("/api/check", post(check))
-        .route("/api/mysteries", get(async || Json(Mysteries::about())))
-        .route("/api/mysteries/{number}/start", post(start_mystery))
-        .route("/api/mystery", post(play))
         .route("/api/kernel", post(boot))
         .route("/api/terminals", post(shell))
         .route("/api/terminals/{id}", delete(close).merge(any(terminal)))
@@ -282,22 +267,6 @@ async fn answered(
     Ok(Json(json!({})))
 }
 
-async fn test_questions(State(workshop): Shared, Path(when): Name) -> JsonResponse {
-    Ok(Json(testing::questions(&workshop.app.workbook, &when)?))
-}
-
-async fn test_taken(State(workshop): Shared, Path(when): Name, Json(taken): Json<Taken>) -> JsonResponse {
-    let keep = move |shared: &Workshop| testing::keep(&shared.app.workbook, &when, &taken);
-    Ok(Json(json!({ "said": changing(&workshop, keep).await? })))
-}
-
-async fn test_export(State(workshop): Shared) -> Result<Response, Refusal> {
-    let (name, text) = testing::export(&workshop.app.workbook)?;
-    let attachment = format!("attachment; filename=\"{name}\"");
-    Ok(([(CONTENT_TYPE, "text/tab-separated-values".to_owned()), (CONTENT_DISPOSITION, attachment)], text)
-        .into_response())
-}
-
 async fn save(
     State(workshop): Shared,
     Path(name): Name,
@@ -395,43 +364,7 @@ async fn shell(State(workshop): Shared) -> JsonResponse {
     Ok(Json(workshop.terminals.shell(workshop.app.workbook.root.clone()).await?))
 }
 
-#[derive(Deserialize)]
-struct Seed {
-    seed: Option<u64>,
-}
-
-async fn start_mystery(
-    State(workshop): Shared,
-    Path(number): Name,
-    Json(Seed { seed }): Json<Seed>,
-) -> Result<Json<Action>, Refusal> {
-    let case = mystery::find(&number).status(StatusCode::NOT_FOUND)?;
-    let is_starting = workshop.actions.plays(&workshop.terminals, None);
-    let shared = workshop.clone();
-    let (words, door) = blocking(move || shared.mysteries.command(&case, seed, is_starting)).await?;
-    let mut command = workshop.command(words)?;
-    command.argv.extend(door);
-    workshop.background.cancel();
-    let id = mysteries::id(case.number);
-    Ok(Json(workshop.actions.start(&workshop.terminals, What::Play, &id, false, command, None).await?))
-}
-
-async fn play(State(workshop): Shared, Json(step): Json<Move>) -> JsonResponse {
-    let shared = workshop.clone();
-    let said = blocking(move || shared.mysteries.play(&step)).await?;
-    // Its notes, and whether it is solved, are written with the state.
-    let (_, mystery) = changing(&workshop, |shared| Ok(shared.mysteries.state()?)).await?;
-    Ok(Json(json!({ "said": said, "mystery": mystery })))
-}
-
 async fn close(State(workshop): Shared, Path(id): Path<u32>) -> JsonResponse {
-    if workshop.actions.plays(&workshop.terminals, Some(id)) {
-        // Its disks and settings shall not outlive it.
-        let shared = workshop.clone();
-        if blocking(move || shared.mysteries.end()).await.is_ok() {
-            workshop.terminals.get(id)?.wait().await;
-        }
-    }
     workshop.terminals.remove(id).await?;
     Ok(Json(json!({})))
 }
@@ -506,14 +439,11 @@ fn problem(error: &Error) -> Value {
     event
 }
 
-/// The event without the seconds that actions have run and a mystery is open, which always change.
+/// The event without the seconds that actions have run, which always change.
 fn without_clock(event: &Value) -> Value {
     let mut event = event.clone();
     for action in event["state"]["actions"].as_array_mut().into_iter().flatten() {
         action["seconds"] = Value::Null;
-    }
-    if let Some(played) = event["state"]["mystery"]["played"].as_object_mut() {
-        played.retain(|key, _| key != "seconds" && key != "clock");
     }
     event
 }

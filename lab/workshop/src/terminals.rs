@@ -272,11 +272,6 @@ impl Terminal {
         }
     }
 
-    /// Waits a while for the end of the program, which somebody has asked to end.
-    pub async fn wait(&self) {
-        let _ = tokio::time::timeout(PATIENCE, self.runs.subscribe().wait_for(|runs| !runs)).await;
-    }
-
     fn print(&self, bytes: Bytes) {
         let mut output = lock(&self.output);
         output.kept.extend_from_slice(&bytes);

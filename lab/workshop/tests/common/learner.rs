@@ -96,8 +96,7 @@ impl Reader {
     /// Clicks a button when a mouse could: it is enabled, and nothing covers it.
     #[track_caller]
     pub fn click(&mut self, hook: &str) {
-        let button =
-            format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled, [aria-disabled=true])')");
+        let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
         let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
         self.until(&format!(
             "{button}?.checkVisibility() && {button}.contains({middle}({button}.getBoundingClientRect()))"

@@ -1,12 +1,9 @@
 //! Works in the workshop as a learner does, in a real browser, with real guests: `make page-test`.
 
 mod access;
-#[path = "../common/case.rs"]
-mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod door;
-mod firefox;
 #[path = "../common/learner.rs"]
 mod learner;
 #[path = "../../../../docs/tests/browser/reader.rs"]
@@ -18,17 +15,13 @@ mod writing;
 
 use std::fs;
 
-use nix::sys::signal::Signal;
 use serde_json::json;
 use tempfile::TempDir;
-use wire::mystery::CAUSES;
 
 use crate::access::has_room;
 use crate::common::Server;
-use crate::firefox::Firefox;
-use crate::learner::{ALT, CONTROL, TERMINAL, open, shows, start, visit};
+use crate::learner::{ALT, CONTROL, TERMINAL, open, start, visit};
 use crate::reader::Reader;
-use crate::writing::open_again;
 
 /// A workshop without the book and the lab, with two kernels to choose from, and a folder.
 fn alone() -> (TempDir, Server) {
@@ -138,124 +131,6 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
     page.is_well();
 }
 
-#[test]
-fn firefox_shows_the_lesson_edits_and_has_terminals() {
-    let server = Server::start();
-    server.post("/api/works/03.2/start");
-    let mut browser = Firefox::start();
-    browser.visit(&server.url);
-    browser.until(&shows("progress", "cases done"));
-    browser.until("document.querySelector('#lesson-title').textContent !== 'Lesson'");
-    // The list of what can be opened.
-    browser.eval(
-        "(() => { const open = document.querySelector('#open');
-            open.value = [...open.options].find((option) => option.textContent.includes('03.2')).value;
-            open.dispatchEvent(new Event('change', { bubbles: true })); })()",
-    );
-    browser.until("window.workshop.text().includes('submit_bio')");
-    browser.click(".cm-scroller");
-    browser.until("document.querySelector('.cm-focused')");
-    browser.press("typed in Firefox");
-    browser.until("workshop.text().includes('typed in Firefox')");
-    browser.until(&shows("saved", "Saved"));
-    assert!(server.file("03.2", "src/bpf/bio_trace.bpf.c").contains("typed in Firefox"));
-    browser.click("#new-shell");
-    browser.until(&format!("document.activeElement.matches('{TERMINAL}')"));
-    // The last one is Enter.
-    browser.press("echo $((40+2)) from the shell\u{e007}");
-    browser.until("workshop.terminalText().includes('42 from the shell')");
-}
-
-/// Fills in a field, or chooses from a list.
-fn fill(page: &mut Reader, hook: &str, value: &str) {
-    let field = format!("document.querySelector('[data-test=\"{hook}\"]')");
-    page.until(&format!("{field}?.checkVisibility()"));
-    page.eval(&format!(
-        "(f => {{ f.value = {}; f.dispatchEvent(new Event('change')) }})({field})",
-        json!(value)
-    ));
-}
-
-#[test]
-fn a_mystery_is_solved() {
-    let server = Server::start();
-    let mut page = open(&server);
-    page.click("map");
-    page.click("map-mystery-01");
-    page.until("document.querySelector('#lesson-title').textContent === 'How to find a slow disk'");
-    fill(&mut page, "seed", "1");
-    page.click("start");
-    page.sees(&[("complaint", "Since Tuesday")]);
-    // By a key, which still has its place when the answer is there.
-    page.focuses(TERMINAL);
-    page.focus("[data-test=look]");
-    page.enter(0);
-    page.sees(&[("now", "; normal: ")]);
-    page.focuses("[data-test=look]");
-    fill(&mut page, "note", "as long as it is");
-    page.click("add-note");
-    page.sees(&[("notes", "as long as it is")]);
-    page.hears("The note is written down");
-
-    // Nobody sees the solution by accident.
-    page.click("solution");
-    page.sees(&[("panel", "No answer was right yet")]);
-    page.click("peek");
-    page.hears("The commands of an expert run now. Each takes some seconds.");
-    // It ends in `CAUSE: WHAT. Place: PLACE or PLACE. Number: WHICH, from LOW to HIGH.`
-    page.sees(&[("way", ". Place: ")]);
-    page.hears("An expert's way is complete. The button Solution goes to it.");
-    let way = page.eval("document.querySelector('[data-test=\"way\"]').textContent");
-    let (cause, rest) = way.as_str().unwrap().rsplit_once(". Place: ").unwrap();
-    let cause = CAUSES.iter().find(|one| cause.ends_with(&format!("{}: {}", one.word, one.what))).unwrap();
-    let place = rest.split([' ', '.']).next().unwrap();
-    let (_, numbers) = rest.split_once(", from ").unwrap();
-    let (low, high) = numbers.split_once(".").unwrap().0.split_once(" to ").unwrap();
-    let number = low.parse::<u32>().unwrap().midpoint(high.parse().unwrap());
-
-    // The guest has the clock, so a page that comes back continues.
-    let time = |page: &mut Reader| {
-        page.sees(&[("clock", " of 10:00")]);
-        let now = "(([m, s]) => 60 * m + +s)(document.querySelector('[data-test=\"clock\"]').textContent.split(/[: ]/))";
-        page.eval(now).as_u64().unwrap()
-    };
-    let before = time(&mut page);
-    page.reload();
-    page.sees(&[("notes", "as long as it is"), ("way", ". Place: ")]);
-    let after = time(&mut page);
-    assert!(0 < before && before <= after, "{before}, {after}");
-
-    // The form asks what the cause asks, and the card says what is wrong.
-    assert_eq!(page.eval("document.querySelector('[data-test=\"place\"]').checkVisibility()"), false);
-    fill(&mut page, "cause", cause.word);
-    page.sees(&[("answer-form", cause.number)]);
-    fill(&mut page, "place", "nowhere");
-    fill(&mut page, "number", &number.to_string());
-    page.click("answer");
-    page.sees(&[("verdict", "2 of 3 are right"), ("verdict", "✓ cause"), ("verdict", "✗ placewrong. ")]);
-    page.sees(&[
-        ("verdict", "✓ number"),
-        ("verdict", "A wrong answer costs a minute"),
-        ("answers", ": 2 of 3"),
-    ]);
-    fill(&mut page, "place", place);
-    page.click("answer");
-    page.sees(&[("verdict", "mystery-01 is solved"), ("clock", "Solved after ")]);
-    page.click("verdict-way");
-    page.focuses("[data-test=way]");
-    page.click("verdict-fix");
-    page.sees(&[("now", "; before the fix: ")]);
-
-    // The learner measures in the guest of the case.
-    page.prints("case 01:");
-    page.click("end");
-    page.sees(&[("solved", "solved"), ("status", "mystery-01 ended")]);
-    assert!(fs::read_to_string(server.mine().join("mystery-01.txt")).unwrap().starts_with("Seed 1. "));
-    page.click("map");
-    page.sees(&[("map-mystery-01", "01 ✓")]);
-    page.is_well();
-}
-
 /// An expression: whether the lesson's heading of this exercise is at the top.
 pub fn is_at_heading(exercise: &str) -> String {
     format!(
@@ -294,54 +169,4 @@ fn a_link_opens_an_exercise_and_its_lesson() {
     page.call("Runtime.evaluate", json!({ "expression": "window.open('/#03.2')", "userGesture": true }));
     page.in_other_window(|other| at(other, "03.2"));
     page.is_well();
-}
-
-#[test]
-fn the_concept_test_asks_and_shows_no_answer() {
-    let (_folder, mut server) = alone();
-    let mut page = visit(&server);
-    let begin = |page: &mut Reader| ["map", "test-before"].iter().for_each(|button| page.click(button));
-    begin(&mut page);
-    for nth in 1..=15 {
-        if nth == 2 {
-            // Whoever closes it, or loads the page again, goes on later.
-            page.sees(&[("test-dialog", "Question 2 of 15")]);
-            page.press("Escape");
-            page.until("!document.querySelector('#test').open");
-            page.reload();
-            page.sees(&[("progress", "cases done")]);
-            begin(&mut page);
-        }
-        if nth == 15 {
-            server.end(Signal::SIGKILL);
-        }
-        page.sees(&[("test-dialog", &format!("Question {nth} of 15"))]);
-        if nth == 1 {
-            // Without a mouse.
-            page.eval("document.querySelector('#test input').checked = true");
-            page.enter(0);
-        } else {
-            page.click("test-next");
-        }
-    }
-    // Without the server, the answers wait for it.
-    page.sees(&[("test-dialog", "does not answer")]);
-    server.again();
-    page.sees(&[("banner", "Open the address")]);
-    open_again(&mut page, &server);
-    page.click("test-end");
-    page.sees(&[("test-said", "Thank you. Your answers and their times are in ")]);
-    // Whoever listens hears that with the button.
-    page.until(
-        "document.getElementById(document.activeElement.getAttribute('aria-describedby'))?.textContent.startsWith('Thank you.')",
-    );
-    let mut names = fs::read_dir(server.mine()).unwrap().map(|entry| entry.unwrap().path());
-    let kept = names.find(|path| path.extension().is_some_and(|extension| extension == "tsv")).unwrap();
-    let answers = questions::concept::import(&fs::read_to_string(kept).unwrap()).unwrap();
-    let letters: String = answers.iter().map(|answered| answered.answer).collect();
-    assert_eq!(letters, format!("A{}", "-".repeat(14)));
-    page.press("Escape");
-    page.click("map");
-    page.until("document.querySelector('[data-test=\"test-export\"]')?.checkVisibility()");
-    assert_eq!(page.eval("document.querySelectorAll('[data-test=\"test-before\"]').length"), 0);
 }

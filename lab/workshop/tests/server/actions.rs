@@ -1,12 +1,10 @@
-//! What runs: the driver's commands, compilations, and mysteries.
+//! What runs: the driver's commands and compilations.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tungstenite::Message;
 
-use crate::case;
 use crate::common;
 use crate::socket::{socket, until, until_it};
 use crate::{act, ended, server};
@@ -131,58 +129,6 @@ fn a_run_answers_the_prediction_made_before_it() {
     assert_eq!(question("01/lines")["tries"], 1);
     let answers = fs::read_to_string(server.mine().join("answers.txt")).unwrap();
     assert_eq!(answers, "01/lines 1\n01/order 3\n");
-}
-
-#[test]
-fn a_mystery_is_played_by_its_guest() {
-    let (server, _folder) = server(&format!("echo \"$@\"; {}", case::DRIVER));
-    assert_eq!(case::make(&server, &json!("look")).status, 404);
-    assert_eq!(act(&server, "/api/mysteries/99/start", &json!({})).status, 404);
-    let about = server.get("/api/mysteries").json();
-    assert_eq!(about["causes"].as_array().unwrap().len(), wire::mystery::CAUSES.len());
-    assert_eq!(about["causes"][0]["word"], "slow-disk");
-    let new = json!({ "id": "mystery-01", "title": "Half of the volume is slow", "state": "new", "done": false, "notes": [] });
-    assert_eq!(case::listed(&server), new);
-
-    let mut events = socket(&server, "/api/events?nonce=");
-    case::play(&server, 7);
-    // A page hears of it, and later that only time has passed.
-    let mut heard = Vec::new();
-    while heard.iter().filter(|event: &&Value| event["kind"] == "alive").count() < 4 {
-        let Message::Text(text) = events.read().unwrap() else { continue };
-        heard.push(serde_json::from_str(&text).unwrap());
-    }
-    let played = heard.iter().map(|event| &event["state"]["mystery"]["played"]);
-    let of_the_case: Vec<_> = played.filter(|played| played.is_object()).collect();
-    assert!(matches!(of_the_case[..], [played] if played["complaint"] == "It is slow."), "{heard:?}");
-    assert_eq!(case::listed(&server)["state"], "started");
-    for number in ["01", "02"] {
-        let again = act(&server, &format!("/api/mysteries/{number}/start"), &json!({}));
-        again.is_refused(409, "a case is open already");
-    }
-
-    let look = case::make(&server, &json!("look"));
-    assert_eq!(look.json()["said"], json!([{ "text": "80 ms" }]));
-    assert_eq!(server.state()["mystery"]["now"], json!([{ "text": "80 ms" }]));
-    case::make(&server, &json!({ "solution": { "peek": false } })).is_refused(422, "no answer was right yet");
-    let way = case::make(&server, &json!({ "solution": { "peek": true } }));
-    assert_eq!(way.json()["said"], server.state()["mystery"]["way"]);
-    assert_eq!(case::make(&server, &json!({ "note": { "words": ["x".repeat(4000)] } })).status, 422);
-    assert_eq!(case::make(&server, &json!("win")).status, 422);
-
-    let wrong = json!({ "answer": { "cause": "swap", "place": "a", "number": [] } });
-    assert_eq!(case::make(&server, &wrong).json()["said"][0]["graded"][0]["is_right"], false);
-    assert_eq!(case::listed(&server)["done"], false);
-    let right = json!({ "answer": { "cause": "slow-disk", "place": "a", "number": ["80"] } });
-    assert_eq!(case::make(&server, &right).json()["said"][0]["graded"][0]["is_right"], true);
-    assert_eq!(case::listed(&server)["done"], true);
-
-    // Whoever closes its terminal ends it.
-    let id = server.state()["actions"][0]["terminal"].clone();
-    assert_eq!(server.page("DELETE", &format!("/api/terminals/{id}"), "", b"").status, 200);
-    let state = server.state();
-    assert_eq!([&state["mystery"], &state["mysteries"][0]["done"]], [&Value::Null, &json!(true)]);
-    assert_eq!(case::make(&server, &json!("look")).status, 404);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What the server answers, whom it refuses, and what it keeps. No browser, no guest: the driver here is a script.
 
 mod actions;
-#[path = "../common/case.rs"]
-mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod door;

@@ -1,10 +1,10 @@
-//! A learner's work: saved, downloaded, uploaded, and the concept test.
+//! A learner's work: saved, downloaded and uploaded.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Cursor, Write};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::common::Server;
 use crate::idle;
@@ -170,50 +170,4 @@ fn work_that_was_zipped_again_is_restored() {
         answer.is_refused(400, cause);
         assert!(answer.body.len() < 500, "{answer:?}");
     }
-}
-
-#[test]
-fn the_concept_test_is_kept_as_in_a_terminal() {
-    let (server, _folder) = idle();
-    let put = |when: &str, body: &Value| server.send("PUT", &format!("/api/test/{when}"), body);
-    let taken = |half: &Value, answer: &str| -> Value {
-        let questions = half["questions"].as_array().unwrap();
-        let answer = |question: &Value| json!({ "question": question["id"], "answer": answer, "seconds": 7 });
-        json!({ "form": half["form"], "answers": questions.iter().map(answer).collect::<Vec<_>>() })
-    };
-    assert_eq!(server.get("/api/test.tsv").status, 404);
-    let before = server.get("/api/test/before").json();
-    let questions = before["questions"].as_array().unwrap();
-    assert!(questions.len() == 15 && questions.iter().all(|question| question["options"][3].is_string()));
-    // Nothing that reveals an answer leaves the server.
-    let mut keys: Vec<_> = questions.iter().flat_map(|one| one.as_object().unwrap().keys()).collect();
-    keys.sort();
-    keys.dedup();
-    assert_eq!(keys, ["id", "options", "text"]);
-    for wrong in [
-        json!({ "form": "c", "answers": [] }),
-        json!({ "form": before["form"], "answers": [] }),
-        taken(&before, "E"),
-    ] {
-        // The page forgets answers that no longer fit, and keeps those that only could not be saved.
-        assert_eq!(put("before", &wrong).status, 409);
-    }
-    let said = put("before", &taken(&before, "B")).json()["said"].clone();
-    assert!(said.as_str().unwrap().starts_with("Thank you. Your answers and their times are in "), "{said}");
-    assert_eq!(put("before", &taken(&before, "B")).status, 409, "not twice");
-    assert_eq!(server.get("/api/test/during").status, 404);
-    assert_eq!(server.state()["tests"], json!(["before"]));
-    // The other form comes after the course.
-    let after = server.get("/api/test/after").json();
-    assert_ne!(after["form"], before["form"]);
-    assert_eq!(put("after", &taken(&before, "A")).status, 409);
-    let said = put("after", &taken(&after, "-")).json()["said"].clone();
-    assert!(
-        said.as_str().unwrap().contains("Right: ") && said.as_str().unwrap().contains(", 0 of 15 after"),
-        "{said}"
-    );
-    let export = server.get("/api/test.tsv");
-    assert!(export.head.contains("filename=\"concept-test-"), "{}", export.head);
-    let answers = questions::concept::import(export.text()).unwrap();
-    assert_eq!((answers.len(), answers[0].answer, answers[15].answer, answers[0].seconds), (30, 'B', '-', 7));
 }
