@@ -1,4 +1,4 @@
-//! What a learner calls, as `cargo lab`: exercises, questions, the clinic, the doctor, the demo, lists, the kernel's types, the workshop.
+//! What a learner calls, as `cargo lab`: exercises, questions, the clinic, the doctor, the demo, lists, the workshop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -7,14 +7,11 @@ pub mod ask;
 pub mod clinic;
 pub mod compiler;
 pub mod demo;
-pub mod dictionary;
 pub mod doctor;
 pub mod eject;
 pub mod ended;
 pub mod exercise;
 pub mod list;
 pub mod mine;
-pub mod offers;
 pub mod prove;
-pub mod types;
 pub mod workshop;

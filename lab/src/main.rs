@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::{ask, clinic, demo, doctor, eject, ended, exercise, list, prove, types, workshop};
+use lab::{ask, clinic, demo, doctor, eject, ended, exercise, list, prove, workshop};
 use machine::boot::Boot;
 use machine::executor::{Executor, LocalGuest};
 use machine::host::folders;
@@ -177,15 +177,6 @@ enum Command {
     Prove {
         #[command(flatten)]
         options: prove::Options,
-    },
-    /// Show a kernel's type on all kernels side by side, and which programs read its members
-    Types {
-        /// A struct, union or enum, such as bio or req_op [default: list the types that our programs read]
-        #[arg(value_name = "TYPE")]
-        names: Vec<String>,
-        #[arg(long = "kernel", value_name = "VERSION or PATH",
-              help = format!("A kernel: {}, or the path of a bzImage [default: all released ones]", Series::names()))]
-        kernels: Vec<String>,
     },
 }
 
@@ -452,15 +443,6 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Prove { options } => {
             signals::install_handlers()?;
             prove::run(&options)
-        }
-        Command::Types { names, kernels } => {
-            let workbook = Workbook::read()?;
-            if names.is_empty() {
-                return print(&types::read_types(&workbook)?);
-            }
-            let all = MATRIX.map(|series| series.name.to_owned());
-            let kernels = if kernels.is_empty() { &all[..] } else { &kernels };
-            print(&types::Types::look(&workbook, kernels, &names)?.terminal())
         }
     }
 }

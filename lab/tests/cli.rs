@@ -141,7 +141,6 @@ fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
         &["run", "03", "--kernel", "5.10"][..],
         &["shell", "--kernel", "5.10"],
         &["demo", "--kernel", "5.10"],
-        &["types", "bio", "--kernel", "5.10"],
     ] {
         let text = lab(&[arguments, &["--offline"]].concat());
         assert!(text.contains("Error: the kernel 5.10 is not here yet\n"), "{arguments:?}: {text}");
@@ -498,14 +497,13 @@ fn the_book_explains_errors_in_their_own_words() {
 #[test]
 fn the_book_explains_every_error_before_the_first_line() {
     /// Errors of the lab itself, of a command that nobody needs for a first line, or of somebody's own kernel.
-    const NOT_EXPLAINED: [&str; 11] = [
+    const NOT_EXPLAINED: [&str; 10] = [
         "the emulator has no pipes",
         "the guest's first message is not the expected one",
         "the program did not end within ... s",
         "a thread that wrote to the guest panicked",
         "interrupted",
         "no package is locked for kernel ...",
-        "cannot read the types of the kernel ...",
         "... holds no ...",
         "--port needs a number",
         "there is no command or option ...",

@@ -20,7 +20,7 @@ use crate::given::is_given;
 use crate::kinds::{At, Given, KINDS, Kind};
 pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
-pub use crate::object::{Access, Location, Object};
+pub use crate::object::{Location, Object};
 use crate::paste::Pasted;
 pub use crate::paste::text;
 use crate::pattern::{Values, fill, matches, names};

@@ -33,22 +33,12 @@ struct Function {
     begin: u64,
 }
 
-/// A member of a kernel structure that a program reads: libbpf corrects its offset when it loads the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// The structure's number in the object's BTF.
-    pub structure: u32,
-    /// The way to the member: the index of a member, then the index of a member of that member, and so on.
-    pub path: Vec<u32>,
-}
-
 /// A compiled BPF object.
 #[derive(Debug, Default)]
 pub struct Object {
     functions: BTreeMap<String, Function>,
     /// By section.
     lines: BTreeMap<String, Vec<Line>>,
-    accesses: Vec<Access>,
 }
 
 /// The length of an instruction.
@@ -88,7 +78,7 @@ impl Object {
         let btf = named(".BTF")?;
         let strings = btf.from(u64::from(btf.u32(4)?) + u64::from(btf.u32(16)?))?;
         let ext = named(".BTF.ext")?;
-        for (section, infos) in records(ext, LINES)? {
+        for (section, infos) in lines(ext)? {
             let line = |record: Bytes<'_>| {
                 let file = strings.text(record.u32(4)?)?;
                 let file = file.rsplit('/').next().unwrap_or_default().to_owned();
@@ -98,14 +88,6 @@ impl Object {
             };
             let lines: Option<Vec<_>> = infos.map(line).collect();
             object.lines.insert(strings.text(section)?, lines?);
-        }
-        for record in records(ext, RELOCATIONS)?.into_iter().flat_map(|(_, infos)| infos) {
-            if record.u32(12)? == FIELD_OFFSET {
-                // The first number is for arrays of the structure itself.
-                let path = strings.text(record.u32(8)?)?;
-                let path: Option<Vec<_>> = path.split(':').skip(1).map(|index| index.parse().ok()).collect();
-                object.accesses.push(Access { structure: record.u32(4)?, path: path? });
-            }
         }
         Some(object)
     }
@@ -119,11 +101,6 @@ impl Object {
     /// The same without the bytes.
     pub fn find_all(program: &[u8]) -> Vec<Self> {
         Self::find(program).map(|(_, object)| object).collect()
-    }
-
-    /// The members of kernel structures that its programs read through CO-RE.
-    pub fn accesses(&self) -> &[Access] {
-        &self.accesses
     }
 
     /// The sections of its programs and functions.
@@ -203,15 +180,12 @@ fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
 }
 
-/// Where the header of `.BTF.ext` says where the source lines are, and where the relocations of CO-RE are.
+/// Where the header of `.BTF.ext` says where the source lines are.
 const LINES: u64 = 16;
-const RELOCATIONS: u64 = 24;
-/// The kind of relocation that is for reading a member: `BPF_CORE_FIELD_BYTE_OFFSET`.
-const FIELD_OFFSET: u32 = 0;
 
-/// The records of one kind in `.BTF.ext`: for each section of instructions, its name and its records.
-fn records(ext: Bytes<'_>, kind: u64) -> Option<Vec<(u32, impl Iterator<Item = Bytes<'_>>)>> {
-    let infos = ext.part(u64::from(ext.u32(4)?) + u64::from(ext.u32(kind)?), ext.u32(kind + 4)?.into())?;
+/// The source lines in `.BTF.ext`: for each section of instructions, its name and its records.
+fn lines(ext: Bytes<'_>) -> Option<Vec<(u32, impl Iterator<Item = Bytes<'_>>)>> {
+    let infos = ext.part(u64::from(ext.u32(4)?) + u64::from(ext.u32(LINES)?), ext.u32(LINES + 4)?.into())?;
     let mut found = Vec::new();
     let Some(size) = infos.u32(0) else { return Some(found) };
     let mut rest = infos.from(4)?;

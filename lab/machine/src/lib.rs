@@ -6,7 +6,6 @@
 
 pub mod apt;
 pub mod boot;
-pub mod btf;
 pub mod cross;
 mod emulator;
 pub mod executor;

@@ -33,6 +33,7 @@ mod auth;
 mod backup;
 mod compile;
 mod diagnostics;
+mod dictionary;
 mod instance;
 mod pages;
 mod response;

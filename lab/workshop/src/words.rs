@@ -6,11 +6,11 @@ use std::thread;
 
 use axum::http::StatusCode;
 use common::{Error, Result};
-use lab::dictionary::Dictionary;
 use machine::kernels::{DEFAULT, Series};
 use machine::workbook::Workbook;
 use tokio::sync::oneshot;
 
+use crate::dictionary::Dictionary;
 use crate::response::Refusal;
 
 type Question = Box<dyn FnOnce(&Result<Dictionary>) + Send>;

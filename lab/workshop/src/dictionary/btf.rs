@@ -7,8 +7,8 @@ use std::path::Path;
 use common::{Error, OrCause, Result};
 use libbpf_rs::btf::Btf;
 
-use crate::host::tools::{GZIP, LZ4, Tool, XZ, ZSTD, output};
-use crate::kernels::Kernel;
+use machine::host::tools::{GZIP, LZ4, Tool, XZ, ZSTD, output};
+use machine::kernels::Kernel;
 
 /// How the packed part of an image begins, and what unpacks it: `scripts/extract-vmlinux` in the kernel's source.
 const FORMATS: [(&[u8], Tool, &[&str]); 4] = [

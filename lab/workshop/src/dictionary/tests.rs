@@ -1,9 +1,18 @@
 //! Checks what the workshop's editor completes with. Needs the kernels' images, but boots none.
 
-use lab::dictionary::{Dictionary, Layout};
-use lab::offers;
+use super::{Dictionary, Layout};
 use machine::kernels;
 use machine::workbook::Workbook;
+
+/// The types whose members we record: those that an I/O meets from a file to a disk, and those of the events that our
+/// programs see.
+const TYPES: &str = "\
+    address_space backing_dev_info bdi_writeback bio bio_vec blk_mq_ctx blk_mq_hw_ctx block_device \
+    bvec_iter cred dentry file folio gendisk inode iov_iter kiocb mm_struct nvme_ns page path pt_regs \
+    readahead_control request request_queue super_block task_struct trace_event_raw_block_bio \
+    trace_event_raw_block_rq trace_event_raw_block_rq_completion \
+    trace_event_raw_mm_filemap_op_page_cache trace_event_raw_sched_process_fork \
+    trace_event_raw_sched_switch vm_area_struct writeback_control";
 
 fn of(kernel: &str) -> Dictionary {
     let workbook = Workbook::read().unwrap();
@@ -42,7 +51,7 @@ fn what_another_kernel_lacks_is_marked() {
             marks[0] += lacking.len();
         }
     }
-    for ty in offers::TYPES.split(' ') {
+    for ty in TYPES.split(' ') {
         let layouts: Vec<_> = all.iter().map(|(name, kernel)| (*name, kernel.layout(ty))).collect();
         for (here, layout) in &layouts {
             for place in layout.iter().flat_map(|layout| &layout.members) {

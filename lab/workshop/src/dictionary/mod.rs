@@ -3,18 +3,23 @@
 //! All of it is computed: types and functions come from the kernel's BTF, and the helpers' text from libbpf's header,
 //! without those that the kernel's `enum bpf_func_id` lacks. What other kernels lack is recorded: see [`Offers`].
 
+mod btf;
+mod offers;
+#[cfg(test)]
+mod tests;
+mod types;
+
 use std::collections::BTreeMap;
 
 use common::{OrCause, Result, preflight};
 use libbpf_rs::btf::types::{Enum, FuncProto};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use libbpf_rs::libbpf_sys::API_HEADERS;
-use machine::btf;
 use machine::kernels::{Kernel, MATRIX};
 use serde::Serialize;
 
-use crate::offers::{HELPER, Offers};
-use crate::types::{in_c, kind, members, text};
+use offers::{HELPER, Offers};
+use types::{in_c, kind, members, text};
 
 /// How many functions to name at most; `complete.ts` knows this number, too. If there are more, another letter finds them.
 const MOST: usize = 50;

@@ -3,26 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::types::NONE;
-
 /// The first cell of a helper's row. That of a member's row is its type.
 pub const HELPER: &str = "helper";
 /// The cell of a kernel that lacks it.
-pub const LACKS: &str = NONE;
+pub const LACKS: &str = "-";
 /// Who may call a helper: each program of the kinds that readers of the workbook write.
 pub const EVERY_PROGRAM: &str = "all";
 /// None of these programs may call it.
 pub const NO_PROGRAM: &str = "none";
-
-/// The types whose members we record: those that an I/O meets from a file to a disk, and those of the events that our
-/// programs see.
-pub const TYPES: &str = "\
-    address_space backing_dev_info bdi_writeback bio bio_vec blk_mq_ctx blk_mq_hw_ctx block_device \
-    bvec_iter cred dentry file folio gendisk inode iov_iter kiocb mm_struct nvme_ns page path pt_regs \
-    readahead_control request request_queue super_block task_struct trace_event_raw_block_bio \
-    trace_event_raw_block_rq trace_event_raw_block_rq_completion \
-    trace_event_raw_mm_filemap_op_page_cache trace_event_raw_sched_process_fork \
-    trace_event_raw_sched_switch vm_area_struct writeback_control";
 
 /// What was recorded: a row for each helper and each member that not all kernels have, and for each helper that not all
 /// programs may call.
