@@ -49,7 +49,7 @@ fn axe_finds_no_barrier_and_small_windows_have_room() {
     // Beside a card of usual length, and beside a long one.
     for (fault, rows) in [("8 lines", 10.0), (&*"much of `it` ".repeat(50), 8.0)] {
         let verdict = json!({ "wrong": { "expected": fault, "seen": fault, "lines": ["io-7: a"], "before": 0, "printed": 1,
-            "wrong": 0 }, "code": null });
+            "wrong": 0 } });
         driver(&format!("echo '{verdict}' > $4; exit 1"));
         page.click("check");
         page.sees(&[("verdict", fault.replace('`', "").trim_end())]);
