@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use lab::clinic::{self, Case};
 use machine::kernels::MATRIX;
@@ -69,8 +70,15 @@ fn each_log_is_recognized_and_explained() {
         let has_logs = cases.iter().any(|case| case.log(series.name).is_some());
         assert!(has_logs, "the clinic has no log of Linux {}: cargo upkeep clinic", series.name);
     }
-    for case in cases {
-        let object = object(&case);
+    // To compile all of them takes most of the time.
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let objects: Vec<_> = thread::scope(|scope| {
+        let parts = cases.chunks(cases.len().div_ceil(threads));
+        let parts: Vec<_> =
+            parts.map(|part| scope.spawn(|| part.iter().map(object).collect::<Vec<_>>())).collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    });
+    for (case, object) in cases.into_iter().zip(objects) {
         // Kernels that lead to the same explanation, and the explanation.
         let mut explained: Vec<(Vec<&str>, String)> = Vec::new();
         for series in MATRIX {

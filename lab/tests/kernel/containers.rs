@@ -10,7 +10,7 @@ use crate::pagecache::{EXACT, files};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] =
-    cases![stage09_counts_a_command_in_a_container, tools_follow_a_process_by_its_id_in_a_container,];
+    cases![stage09_counts_a_command_in_a_container, tools_follow_a_process_by_its_id_in_a_container(Outer),];
 
 /// A new PID namespace, whose first process is this program.
 const CONTAINER: [&str; 4] = ["unshare", "-p", "-f", "--mount-proc"];

@@ -300,7 +300,7 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
 /// Four requests that started before the stage, and end while it watches.
 fn stage07_counts_ends_without_a_start() {
     quiet();
-    let (seen, ios) = long_enough(Duration::from_secs(3), |time| {
+    let (seen, ios) = long_enough(Duration::from_secs(1), |time| {
         let disk = NullBlk::new("slow", time)?;
         let device = disk.device.to_str().unwrap().to_owned();
         fs::write(queue(&device, "nomerges")?, "2").unwrap();

@@ -137,10 +137,6 @@ fn blkbook_needs_no_library() {
     each_counts("chroot /alone /blkbook", &TOOLS);
     each_counts("chroot /alone /blkbook", &[("ctracer", lives)]);
     each_counts("chroot /alone", &[("/biolatency -j", TOOLS[0].1)]);
-    each_counts(
-        "chroot /alone /blkbook",
-        &[("stage03", |seen| seen.stdout.lines().filter(|line| line.contains(" time duration: ")).count())],
-    );
 }
 
 /// What the page about one's own machine says of the rights that tools need.
