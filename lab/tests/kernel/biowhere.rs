@@ -76,12 +76,8 @@ pub fn end(tool: Running) -> Vec<Io> {
 pub fn end_as_it_is(tool: Running) -> Vec<Io> {
     let seen = end_exact(tool);
     assert!(!seen.stderr.contains("warning"), "{}", seen.stderr);
-    parse(&seen.stdout)
-}
-
-fn parse(stdout: &str) -> Vec<Io> {
-    let ios = serde_json::Deserializer::from_str(stdout).into_iter().collect::<Result<Vec<Io>, _>>();
-    let ios = ios.unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let ios = serde_json::Deserializer::from_str(&seen.stdout).into_iter().collect::<Result<Vec<Io>, _>>();
+    let ios = ios.unwrap_or_else(|error| panic!("{error}: {}", seen.stdout));
     for io in &ios {
         let sum = |Parts { before, queue, disk, end }| before + queue + disk + end;
         assert!(io.parts.is_none_or(|parts| sum(parts) == io.total), "{io:?}");

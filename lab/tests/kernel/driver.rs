@@ -356,14 +356,17 @@ fn when_the_lab_is_killed_the_emulator_ends() {
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left");
 }
 
-/// The process ID of the emulator that a lab has started, as soon as it has.
+/// The process ID of the emulator that a thread of a lab has started, as soon as it has.
 fn emulator_of(lab: u32) -> u32 {
-    let is_emulator = |pid: &u32| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
+    // What is gone meanwhile is empty.
+    let cat = |files: &str| {
+        let output = Command::new("sh").args(["-c", &format!("cat {files} 2> /dev/null")]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
     };
+    let is_emulator = |pid: &u32| cat(&format!("/proc/{pid}/comm")).starts_with("qemu-system");
     let mut emulator = None;
     wait_until("the lab has started an emulator", || {
-        let children = fs::read_to_string(format!("/proc/{lab}/task/{lab}/children")).unwrap();
+        let children = cat(&format!("/proc/{lab}/task/*/children"));
         emulator = children.split_whitespace().map(|pid| pid.parse().unwrap()).find(is_emulator);
         emulator.is_some()
     });
