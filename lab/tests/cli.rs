@@ -2,15 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use machine::host::tools::APT_GET;
 use machine::kernels::Series;
 use machine::workbook::{Program, Workbook, copies, diff};
-use nix::unistd::geteuid;
-use wire::arch::Arch;
 
 /// Runs a command and returns its exit status, stdout and stderr as one text.
 fn run(command: &mut Command) -> String {
@@ -63,32 +59,6 @@ fn help() {
             "{help}"
         );
     }
-    insta::assert_snapshot!("mystery_list", lab(&["mystery", "list"]));
-    let workbook = Workbook::read().unwrap();
-    workbook.build_tools().unwrap();
-    let io = workbook.binaries().join("io");
-    insta::assert_snapshot!("help_io", run(Command::new(io).args(["write", "--help"])));
-}
-
-#[test]
-fn each_program_has_help_and_a_version() {
-    let workbook = Workbook::read().unwrap();
-    workbook.build().unwrap();
-    for program in workbook.catalog.programs() {
-        let name = program.binary();
-        let with = |arguments: &[&str]| run(Command::new(workbook.binaries().join(&name)).args(arguments));
-        assert_eq!(with(&["--version"]), format!("{name} {}\nstatus: 0", env!("CARGO_PKG_VERSION")));
-        let help = with(&["--help"]);
-        assert!(help.contains(&format!("Usage: {name}")) && help.ends_with("status: 0"), "{help}");
-        if name == "stage03" {
-            insta::assert_snapshot!("stage03_help", help);
-        }
-    }
-}
-
-#[test]
-fn the_tables_of_stages_and_examples() {
-    insta::assert_snapshot!(some(&lab(&["list"]), &["    Stage", "03", "Example", "bitehist", "status"]));
 }
 
 #[test]
@@ -137,14 +107,6 @@ fn a_case_of_the_clinic() {
 fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
     let lab = lab_without_kernels;
     insta::assert_snapshot!("missing_kernel_offline", lab(&["run", "01", "--offline"]));
-    for arguments in [
-        &["run", "03", "--kernel", "5.10"][..],
-        &["shell", "--kernel", "5.10"],
-        &["demo", "--kernel", "5.10"],
-    ] {
-        let text = lab(&[arguments, &["--offline"]].concat());
-        assert!(text.contains("Error: the kernel 5.10 is not here yet\n"), "{arguments:?}: {text}");
-    }
     // apt tries several times, so it takes a while. All commands fetch by the same function.
     let text = lab(&["kernels", "--fetch", "5.10", "--mirror", "http://127.0.0.1:9/debian"]);
     assert!(text.contains("Fetching kernel 5.10: "), "{text}");
@@ -156,38 +118,22 @@ fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
 }
 
 #[test]
-fn what_a_guest_of_another_architecture_lacks_is_an_error() {
-    let other = if Arch::HERE == Arch::Arm { Arch::X86 } else { Arch::Arm };
-    let lab = lab_without_kernels;
-    let text = lab(&["build", "--arch", other.name(), "--mirror", "http://127.0.0.1:9"]);
-    if APT_GET.find().is_ok() {
-        assert!(
-            text.contains(&format!("Error: what builds programs for {other} can't be fetched\n")),
-            "{text}"
-        );
-        assert!(text.contains("127.0.0.1") && text.contains("fix:      is there a network?"), "{text}");
-    } else {
-        assert!(text.contains("Error: apt-get is missing (fetches packages of Debian)\n"), "{text}");
-    }
-    let text = lab(&["run", "01", "--arch", "riscv64"]);
-    assert!(text.contains("invalid value 'riscv64'") && text.contains("x86_64, arm64"), "{text}");
-}
-
-#[test]
-fn a_programs_help_and_its_refusals_need_no_kernel() {
+fn each_program_has_help_without_a_kernel() {
     let lab = lab_without_kernels;
     let workbook = Workbook::read().unwrap();
+    workbook.build().unwrap();
     for program in workbook.catalog.programs() {
-        let help = lab(&["run", &program.name(), "--", "--help"]);
-        let own = run(Command::new(workbook.binaries().join(program.binary())).arg("--help"));
-        assert_eq!(help, own);
-        let refused = lab(&["run", &program.name(), "--", "--no-such-option"]);
-        assert!(refused.contains("unexpected argument") && refused.ends_with("status: 2"), "{refused}");
-        let accepted = lab(&["run", &program.name(), "--offline"]);
-        assert!(
-            accepted.contains("the kernel 6.12 is not here yet") && accepted.ends_with("status: 1"),
-            "{accepted}"
-        );
+        let (name, binary) = (program.name(), program.binary());
+        let own = |option: &str| run(Command::new(workbook.binaries().join(&binary)).arg(option));
+        assert_eq!(own("--version"), format!("{binary} {}\nstatus: 0", env!("CARGO_PKG_VERSION")));
+        let help = own("--help");
+        assert!(help.contains(&format!("Usage: {binary}")) && help.ends_with("status: 0"), "{help}");
+        // The driver starts all programs in the same way.
+        if ["03", "bitehist"].contains(&&*name) {
+            assert_eq!(lab(&["run", &name, "--", "--help"]), help);
+            let refused = lab(&["run", &name, "--", "--no-such-option"]);
+            assert!(refused.contains("unexpected argument") && refused.ends_with("status: 2"), "{refused}");
+        }
     }
 }
 
@@ -308,14 +254,6 @@ fn an_exercise_from_its_start() {
     assert!(text.ends_with("status: 0"), "{text}");
 }
 
-/// Working copies leave a clone clean.
-#[test]
-fn git_does_not_see_working_copies() {
-    let root = Workbook::read().unwrap().root;
-    let ignored = fs::read_to_string(root.join(".gitignore")).unwrap();
-    assert!(ignored.lines().any(|line| line == "/mine"));
-}
-
 /// The commands in the READMEs exist.
 #[test]
 fn what_the_readmes_say_to_type_can_be_typed() {
@@ -374,25 +312,9 @@ fn the_setup_refuses_a_folder_in_which_nothing_can_be_built() {
         assert!(text.contains("with a blank in") && text.contains("CARGO_TARGET_DIR="), "{text}");
         assert!(text.ends_with("status: 1"), "{text}");
     }
-    for odd in "()&'$;%:[]\"*#!?<>|{}`\\".chars() {
-        let text = setup(&format!("/tmp/a{odd}b"));
-        assert!(text.contains(&format!("with {odd} in its name")) && text.ends_with("status: 1"), "{text}");
-    }
+    let text = setup("/tmp/a$b");
+    assert!(text.contains("with $ in its name") && text.ends_with("status: 1"), "{text}");
     assert_eq!(setup("/tmp/out-1.0_x+y/å日本"), "status: 0");
-
-    // As after `sudo make`. Root itself may write everywhere, so the set-up then runs as somebody else.
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    let mine = checkout.join("mine");
-    fs::create_dir(&mine).unwrap();
-    mode(&mine, 0o555);
-    mode(place.path(), 0o755);
-    let mut setup = Command::new(if geteuid().is_root() { "setpriv" } else { "env" });
-    if geteuid().is_root() {
-        setup.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    }
-    let setup = setup.arg("sh").arg(checkout.join("lab/setup")).arg("build");
-    let text = run(setup.env("CARGO_TARGET_DIR", "/tmp/none").env("HOME", "/nonexistent"));
-    assert!(text.contains("you may not write to mine") && text.contains("sudo chown"), "{text}");
 }
 
 /// Where there is no apt.
@@ -427,18 +349,6 @@ fn the_setup_names_the_packages_of_other_systems() {
         );
         assert!(text.ends_with("status: 1"), "{text}");
     }
-}
-
-/// Otherwise a guest's programs may have instructions that its processor lacks, and `make workshop` writes beside what Cargo builds.
-#[test]
-fn make_takes_cargos_folder_and_leaves_out_the_users_flags() {
-    let show = "show:; @echo $(TARGET) $${CARGO_ENCODED_RUSTFLAGS-the user\\'s}";
-    let mut make = Command::new("make");
-    make.args(["--silent", "--eval", show, "show"]).current_dir(Workbook::read().unwrap().root);
-    make.env_remove("MAKEFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("CARGO_TARGET_DIR", "/tmp/elsewhere");
-    assert_eq!(run(&mut make), "/tmp/elsewhere\nstatus: 0");
 }
 
 /// The sources of a folder and of those below it, without their tests.
@@ -491,83 +401,4 @@ fn the_book_explains_errors_in_their_own_words() {
         }
     }
     assert!(explained.len() > 60, "{}", explained.len());
-}
-
-/// Every error that somebody can meet before a stage's first line is in the book's tables.
-#[test]
-fn the_book_explains_every_error_before_the_first_line() {
-    /// Errors of the lab itself, of a command that nobody needs for a first line, or of somebody's own kernel.
-    const NOT_EXPLAINED: [&str; 10] = [
-        "the emulator has no pipes",
-        "the guest's first message is not the expected one",
-        "the program did not end within ... s",
-        "a thread that wrote to the guest panicked",
-        "interrupted",
-        "no package is locked for kernel ...",
-        "... holds no ...",
-        "--port needs a number",
-        "there is no command or option ...",
-        "... needs a value",
-    ];
-    let root = Workbook::read().unwrap().root;
-    let rust = sources(&root.join("lab/machine/src"), |path| {
-        is_rust(path) && !path.to_string_lossy().contains("/src/workbook/")
-    });
-    let kit = sources(&root.join("lab/class/kit"), |path| !path.ends_with("README.md"));
-    let setup = fs::read_to_string(root.join("lab/setup")).unwrap();
-    let text = |source: &str, begin: &str, end: char| -> Vec<String> {
-        let found = source.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
-        found.map(placeholders).filter(|text| fixed(text).next().is_some()).collect()
-    };
-    let said = [
-        text(&rust, "Error::new(\"", '"'),
-        text(&rust, "Error::new(format!(\"", '"'),
-        text(&kit, "fail \"", '"'),
-        text(&setup, "\tError: ", '\n'),
-    ];
-    assert!(said.iter().all(|said| !said.is_empty()), "{said:?}");
-    let explained = explained(&root);
-    for said in said.iter().flatten().filter(|said| !NOT_EXPLAINED.contains(&said.as_str())) {
-        let is_it =
-            |text: &&String| fixed(text).next().is_some() && fixed(text).all(|part| said.contains(part));
-        assert!(explained.iter().any(|text| is_it(&text)), "the book doesn't explain {said:?}");
-    }
-}
-
-/// A message with dots where a program puts a name: `{name}` in Rust, `$name` in a shell.
-fn placeholders(message: &str) -> String {
-    let mut text = String::new();
-    let mut letters = message.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '{' => {
-                while letters.next().is_some_and(|next| next != '}') {}
-                text += "...";
-            }
-            '$' => {
-                while letters.next_if(|next| next.is_alphanumeric() || *next == '_').is_some() {}
-                text += "...";
-            }
-            other => text.push(other),
-        }
-    }
-    text
-}
-
-/// Two checks of a case, in two terminals.
-#[test]
-fn programs_of_the_clinic_are_compiled_at_the_same_moment() {
-    let workbook = Workbook::read().unwrap();
-    let compiler = lab::compiler::Compiler::new(&workbook, &workbook.state_dir().join("clinic")).unwrap();
-    let cases = lab::clinic::cases(&workbook).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..2 {
-                    let object = compiler.compile("together", &cases[0].file, &cases[0].source).unwrap();
-                    assert!(std::fs::read(object).unwrap().starts_with(b"\x7fELF"));
-                }
-            });
-        }
-    });
 }

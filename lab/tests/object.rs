@@ -10,7 +10,6 @@ use std::process::Command;
 use lab::exercise;
 use libbpf_rs::ObjectBuilder;
 use machine::host::tools::output;
-use machine::workbook::diff::{Kind, Line};
 use machine::workbook::{Program, Workbook, copies, diff};
 
 /// The most lines of code in which a stage may differ from its parent, counting removed and added lines, unless its
@@ -174,45 +173,13 @@ fn each_change_is_marked_as_lesson_or_bookkeeping() {
     }
 }
 
-/// Otherwise a reader would search a line for a change that isn't there.
-#[test]
-fn no_line_of_a_difference_only_moved() {
-    let workbook = Workbook::read().unwrap();
-    for stage in &workbook.catalog.stages {
-        for file in diff::of_stage(&workbook, stage).unwrap() {
-            let lines = |kind| {
-                let lines =
-                    file.items.iter().flat_map(|item| &item.lines).filter(move |line| line.kind == kind);
-                lines.map(Line::text).filter(|text| text.starts_with("use ") || text.starts_with("#include"))
-            };
-            let new: BTreeSet<_> = lines(Kind::New).collect();
-            let moved: Vec<_> = lines(Kind::Gone).filter(|line| new.contains(line)).collect();
-            assert!(moved.is_empty(), "stage {:02}, {}: {moved:?}", stage.number, file.name);
-        }
-    }
-}
-
 #[test]
 fn each_program_has_the_same_outside() {
     let workbook = Workbook::read().unwrap();
     let (stages, examples) = (&workbook.catalog.stages, &workbook.catalog.examples);
     let file = |program: &Program, name| fs::read_to_string(program.folder.join(name)).unwrap();
-    // These differ between stages; the rest of their Cargo.toml is the same.
-    let manifest = |stage: &Program| {
-        let text = file(stage, "Cargo.toml");
-        let (head, rest) = text.split_once("[package.metadata.stage]").unwrap();
-        let (_, tail) = rest.split_once("[[bin]]").unwrap();
-        format!("{head}[[bin]]{tail}")
-            .replace(stage.package(), "PACKAGE")
-            .replace(&stage.binary(), "BINARY")
-            .lines()
-            .filter(|line| !line.starts_with("description = "))
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
     let build = file(&stages[0], "build.rs");
     for stage in stages {
-        assert_eq!(manifest(stage), manifest(&stages[0]), "{}/Cargo.toml", stage.package());
         assert_eq!(file(stage, "build.rs"), build, "{}/build.rs", stage.package());
         let readme = file(stage, "README.md");
         let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
@@ -224,42 +191,6 @@ fn each_program_has_the_same_outside() {
         assert!(example.sources().is_err() || file(example, "build.rs") == build, "{name}/build.rs");
         let lines = file(example, "src/main.rs").lines().count();
         assert!(lines <= EXAMPLE_LINES, "{name}: {lines} lines");
-    }
-}
-
-/// The verifier's log shows them. A build script's compiler finds sources by names without folders.
-#[test]
-fn each_program_brings_its_lines_along() {
-    let workbook = Workbook::read().unwrap();
-    for stage in &workbook.catalog.stages {
-        let [source, _] = stage.sources().unwrap();
-        let source = fs::read_to_string(source).unwrap();
-        let mut calls = source.lines().filter(|line| line.starts_with('\t') && line.contains("bpf_"));
-        let binary = fs::read(workbook.binaries().join(stage.binary())).expect("it is built: cargo build");
-        let binary = String::from_utf8_lossy(&binary);
-        assert!(calls.any(|line| binary.contains(line)), "{}", stage.package());
-    }
-}
-
-/// In `system_calls.bpf.h`, each processor has the numbers of its own header.
-#[test]
-fn the_numbers_of_system_calls_are_the_kernels() {
-    let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/build/include/system_calls.bpf.h");
-    let header = fs::read_to_string(header).unwrap();
-    let numbers = |text: &str| -> BTreeMap<String, u32> {
-        let number = |line: &str| {
-            let (name, number) = line.strip_prefix("#define __NR_")?.split_once(' ')?;
-            Some((name.to_owned(), number.split(' ').next()?.parse().ok()?))
-        };
-        text.lines().filter_map(number).collect()
-    };
-    let (x86, rest) = header.split_once("#elif").unwrap();
-    let (arm64, both) = rest.split_once("#else").unwrap();
-    for (ours, kernels) in [(x86, "x86_64-linux-gnu/asm/unistd_64.h"), (arm64, "asm-generic/unistd.h")] {
-        let kernels = numbers(&fs::read_to_string(format!("/usr/include/{kernels}")).unwrap());
-        let ours: BTreeMap<_, _> = numbers(ours).into_iter().chain(numbers(both)).collect();
-        assert_eq!(ours.len(), 13);
-        assert!(ours.iter().all(|(name, number)| kernels.get(name) == Some(number)), "{ours:?}");
     }
 }
 
@@ -285,40 +216,4 @@ fn the_pictures_show_the_probes() {
             }
         }
     }
-}
-
-/// On a kernel built by clang, or by GCC 16, types have tags. There the verifier knows which pointers are `__rcu`,
-/// `__user` or `__percpu`, and refuses to follow one as in C: an `__rcu` pointer must be compared with NULL first, and for
-/// the others there are helpers. None of our kernels has tags, so we look for such pointers in the sources.
-#[test]
-fn no_program_follows_a_tagged_pointer_untested() {
-    // Of task_struct; of block_device, gendisk and request_queue; of file.
-    const TAGGED: &str = "cred real_cred ptracer_cred parent real_parent cgroups sighand numa_group robust_list \
-        rseq bd_stats dkstats queue_ctx f_owner";
-    let root = Workbook::read().unwrap().root;
-    let (mut folders, mut sources) = (["stages", "examples", "lab"].map(|name| root.join(name)).to_vec(), 0);
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if path.is_dir() && !["node_modules", "target"].contains(&name) {
-                folders.push(path);
-            } else if [".bpf.c", ".patch"].iter().any(|end| name.ends_with(end)) {
-                let text = fs::read_to_string(&path).unwrap();
-                let follows = |tagged: &&str| text.contains(&format!("->{tagged}->"));
-                assert_eq!(TAGGED.split(' ').find(follows), None, "{}", path.display());
-                sources += 1;
-            }
-        }
-    }
-    assert!(sources > 100, "{sources}");
-}
-
-#[test]
-fn the_skeleton_generator_and_its_library_are_of_one_version() {
-    let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
-    let version = |name: &str| {
-        let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).unwrap();
-        rest.split_once('"').unwrap().0.to_owned()
-    };
-    assert_eq!(version("libbpf-rs"), version("libbpf-cargo"));
 }

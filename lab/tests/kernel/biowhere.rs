@@ -2,37 +2,31 @@
 //! is in the part in which the I/O was held up.
 
 use std::fs;
-use std::thread;
 use std::time::Duration;
 
 use guest::device_mapper::{Linear, PIECES, with_split};
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Running;
-use guest::truth::disk_reads_and_writes;
-use machine::kernels::Trait;
-use nix::sys::signal::Signal;
 use serde::Deserialize;
 use wire::disks::RAW_DEVICE;
 
 use crate::guest::{
-    AtEnd, around, end_exact, has, io, killed, name, one_by_one, quiet, sh, stat, wait_until, with_ext4,
+    AtEnd, around, end_exact, io, killed, name, one_by_one, quiet, sh, stat, wait_until, with_ext4,
 };
 use crate::latency::{OneDisk, three_disks};
-use crate::{Case, cases};
+use crate::{Case, cases, ctracer};
 
 pub const CASES: &[Case] = cases![
     biowhere_has_each_io_with_the_time_of_its_disk,
     biowhere_shows_the_wait_for_a_limit_before_the_request,
-    biowhere_lets_the_slowest_piece_decide,
-    biowhere_sees_pieces_that_end_at_the_same_moment,
-    biowhere_starts_on_a_busy_disk,
+    biowhere_and_ctracer_let_the_slowest_piece_decide,
+    biowhere_starts_on_a_busy_disk(Outer),
     biowhere_names_the_disk_below,
     biowhere_names_files_and_who_pays,
-    biowhere_names_files_and_who_pays_on_xfs,
-    biowhere_shows_each_bio_of_a_request,
+    biowhere_names_files_and_who_pays_on_xfs(Outer),
     biowhere_has_the_flush_in_the_disk,
-    biowhere_waits_for_the_slower_mirror,
-    biowhere_has_no_parts_without_a_request,
+    biowhere_waits_for_the_slower_mirror(Outer),
+    biowhere_has_no_parts_without_a_request(Outer),
 ];
 
 /// A line of `--json`. Times are in ns.
@@ -82,12 +76,8 @@ pub fn end(tool: Running) -> Vec<Io> {
 pub fn end_as_it_is(tool: Running) -> Vec<Io> {
     let seen = end_exact(tool);
     assert!(!seen.stderr.contains("warning"), "{}", seen.stderr);
-    parse(&seen.stdout)
-}
-
-fn parse(stdout: &str) -> Vec<Io> {
-    let ios = serde_json::Deserializer::from_str(stdout).into_iter().collect::<Result<Vec<Io>, _>>();
-    let ios = ios.unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let ios = serde_json::Deserializer::from_str(&seen.stdout).into_iter().collect::<Result<Vec<Io>, _>>();
+    let ios = ios.unwrap_or_else(|error| panic!("{error}: {}", seen.stdout));
     for io in &ios {
         let sum = |Parts { before, queue, disk, end }| before + queue + disk + end;
         assert!(io.parts.is_none_or(|parts| sum(parts) == io.total), "{io:?}");
@@ -145,40 +135,27 @@ fn biowhere_shows_the_wait_for_a_limit_before_the_request() {
     assert!(before >= (WRITES - 3) * ns(time), "{before}: {ios:?}");
 }
 
-fn biowhere_lets_the_slowest_piece_decide() {
+/// Pieces on disks of different speed; each piece is the last to end in one case.
+fn biowhere_and_ctracer_let_the_slowest_piece_decide() {
     quiet();
     with_split(|disk, size| {
-        let tool = start(&format!("-d {disk}"));
+        let (tool, tracer) = (start(&format!("-d {disk}")), ctracer::start(ctracer::SOME));
         let done = io(&format!("write {disk} --count 1 --size {size}"));
-        let ios = end(tool);
+        let (tree, ios) = (ctracer::end(tracer), end(tool));
         let [io] = &ios[..] else { panic!("{ios:?}") };
         assert!(io.parts().disk >= ns(PIECES[2]) && io.total <= around(&done), "{io:?}");
         assert_eq!((io.bytes, io.lower.as_deref().map(|lower| lower == name(disk))), (size, Some(false)));
+
+        ctracer::check(&tree);
+        let [life] = ctracer::lives(&tree, disk, "write")[..] else { panic!("{:?}", tree.lives) };
+        assert_eq!(u64::from(life.bio.bytes), size);
+        assert!(life.duration().unwrap() >= ns(PIECES[2]), "{life:?}");
+        assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
+        let ends = tree.calls.iter().filter(|call| ctracer::name(&tree, call) == "bio_endio");
+        assert_eq!(life.end, ends.map(|call| call.place.time).max(), "nothing ended later: {life:?}");
         Ok(())
     })
     .unwrap();
-}
-
-/// Each write is cut into three pieces, which disks of the same time end on several CPUs.
-fn biowhere_sees_pieces_that_end_at_the_same_moment() {
-    quiet();
-    let disks = ["a", "b", "c"].map(|name| NullBlk::new(name, Duration::from_millis(1)).unwrap());
-    let parts = disks.each_ref().map(|disk| (disk.device.as_path(), 8));
-    let whole = Linear::new("whole", &parts).unwrap();
-    let device = whole.device.display();
-    let tool = start(&format!("-d {device}"));
-    let done = io(&format!("write {device} --size 12288 --count 1"));
-    let writers: u64 = thread::scope(|scope| {
-        let write = || one_by_one(&format!("write {device} --size 12288"), 100).len() as u64;
-        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
-        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
-    });
-    let seen = tool.end(Signal::SIGINT).unwrap();
-    let (ios, count) = (parse(&seen.stdout), done.count + writers);
-    // So many calls at once are more than a preemptible kernel shows. Then biowhere says so.
-    let is_told = has(Trait::Preemptible) && seen.stderr.contains("too low");
-    assert!(ios.len() as u64 == count || is_told && (ios.len() as u64) < count, "{count}: {seen:?}");
-    assert!(ios.iter().all(|io| io.bytes == 12288 && (is_told || io.parts().disk >= 1_000_000)), "{ios:?}");
 }
 
 /// What is under way when biowhere begins or ends is neither shown nor missed.
@@ -278,22 +255,6 @@ fn names_files_and_who_pays() {
         ["b/cold", "c/cold", "synced", "direct", "b/moved"].map(|file| format!("/mnt/a folder/{file}"));
     for io in &ios {
         assert!(io.file.as_deref().is_none_or(|file| with_file.iter().any(|known| known == file)), "{io:?}");
-    }
-}
-
-/// A request that takes four neighbors, each with a wait of its own before it.
-fn biowhere_shows_each_bio_of_a_request() {
-    with_ext4();
-    let device = sh("grep ' /mnt ' /proc/mounts").split(' ').next().unwrap().to_owned();
-    let tool = start(&format!("-d {device}"));
-    let before = disk_reads_and_writes().unwrap();
-    io("sync /mnt/merged --count 64");
-    let after = disk_reads_and_writes().unwrap();
-    let ios = end(tool);
-    // Bios are at least as many as requests, and each one has its parts.
-    assert!(ios.len() as u64 >= after.1 - before.1, "{ios:?}");
-    for io in &ios {
-        io.parts();
     }
 }
 

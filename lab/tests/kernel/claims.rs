@@ -4,12 +4,11 @@ use common::report::skipped_calls;
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder};
 use nix::sys::signal::Signal;
 
-use crate::guest::{AtEnd, io, is_in, quiet, sh, start};
+use crate::guest::{AtEnd, io, quiet, sh, start};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     a_kprobe_at_a_functions_entry_is_an_ftrace_call(X86),
-    the_functions_between_a_probe_and_its_program_exist(X86),
     a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not,
 ];
 
@@ -39,21 +38,6 @@ fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     stage.end(Signal::SIGINT).unwrap();
     assert_eq!(both.lines().count(), 2, "{both}");
     assert_eq!(both.lines().filter(|line| line.contains("[FTRACE]")).count(), 1, "{both}");
-}
-
-/// The picture in the chapter about ATTACH names functions of the kernel. 5.10 calls the one of a trampoline by its older
-/// name.
-fn the_functions_between_a_probe_and_its_program_exist() {
-    let picture = include_str!("../../../docs/src/attach-called.svg");
-    let named = picture.split('>').filter_map(|text| text.split_once("()</text")).map(|(name, _)| name);
-    let named: Vec<_> =
-        named.filter(|name| !name.contains('…') && !name.starts_with("trace_block")).collect();
-    assert_eq!(named.len(), 7, "{named:?}");
-    let symbols = sh("cat /proc/kallsyms");
-    let exists = |name: &&str| symbols.lines().any(|line| line.split_whitespace().nth(2) == Some(*name));
-    let old = |name: &&str| is_in("..6.0") && **name == *"__bpf_prog_enter_recur";
-    let missing: Vec<_> = named.into_iter().filter(|name| !exists(name) && !old(name)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// Stages 07, 08 and 09: the kernel skips a program on `tracepoint/...` on a CPU that runs another program of this

@@ -5,15 +5,12 @@ use std::process::Command;
 use guest::running::Running;
 use guest::truth::{histogram, page_cache};
 
-use crate::guest::{AtEnd, quiet, sh, with_ext4};
+use crate::guest::{AtEnd, quiet, sh};
 use crate::pagecache::{EXACT, files};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![
-    stage09_counts_a_command_in_a_container,
-    tools_follow_a_process_by_its_id_in_a_container,
-    scenario_records_its_process_in_a_container,
-];
+pub const CASES: &[Case] =
+    cases![stage09_counts_a_command_in_a_container, tools_follow_a_process_by_its_id_in_a_container(Outer),];
 
 /// A new PID namespace, whose first process is this program.
 const CONTAINER: [&str; 4] = ["unshare", "-p", "-f", "--mount-proc"];
@@ -49,13 +46,6 @@ fn tools_follow_a_process_by_its_id_in_a_container() {
         let lives = follow("ctracer", start, find);
         assert!(lives.contains(", lives: 9, without an end: 0, "), "{lives}");
     }
-}
-
-/// It records the process that it starts.
-fn scenario_records_its_process_in_a_container() {
-    with_ext4();
-    let seen = sh(&format!("{} page_cache_scenario", CONTAINER.join(" ")));
-    assert_eq!(seen.matches(" vfs_read").count(), 2, "{seen}");
 }
 
 /// What a tool prints in a container with a process that `start` starts, and whose id `find` finds.

@@ -4,26 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::panic_any;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use ctracer::recording::{Record, Recording};
 use ctracer::tree::{Call, Life, Tree};
-use guest::device_mapper::{Linear, PIECES, with_split};
+use guest::device_mapper::{Linear, PIECES};
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
-use guest::system::Setting;
 use nix::fcntl::{FallocateFlags, fallocate};
-use nix::sys::signal::Signal;
-use toolkit::ftrace;
+use nix::sys::signal::{Signal, kill};
+use toolkit::ftrace::FunctionGraph;
 use wire::disks::{PART_DEVICE, RAW_DEVICE};
 use wire::workload::Done;
 
 use crate::functions::{can_be_probed, functions};
-use crate::guest::{Missed, around, io, is_in, quiet, sh, wait_until};
-use crate::latency::{READERS, busy_disk};
+use crate::guest::{AtEnd, Killed, Missed, io, one_by_one, programs, quiet, refused, sh, wait_until};
 use crate::pagecache::{go, prepare};
-use crate::{Case, cases, or_soak};
+use crate::{Case, cases};
 
 /// `Outer`: the oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between
 /// have nothing new.
@@ -31,17 +29,13 @@ pub const CASES: &[Case] = cases![
     ctracer_finds_what_takes_a_struct(Once),
     ctracer_lives_are_what_io_did,
     ctracer_distinguishes_every_kind_of_bio,
-    ctracer_lives_last_until_the_last_piece_ends,
-    ctracer_shows_the_wait_for_a_busy_disk_in_the_queue,
     ctracer_ends_each_bio_of_a_chain,
     ctracer_nests_as_function_graph_does(Outer),
     ctracer_filters(Once),
-    ctracer_says_where_bios_without_lives_come_from,
-    ctracer_names_the_disk_that_has_a_number_at_the_time,
-    ctracer_loses_nothing(Outer),
     ctracer_traces_other_classes(Once),
-    ctracer_sees_a_thread_change_its_name(Outer),
     ctracer_tells_threads_apart_that_had_the_same_stack(Outer),
+    ctracer_ends_in_every_phase(Outer),
+    ctracer_keeps_what_it_cannot_write(Once),
 ];
 
 /// Some of the functions that each bio passes through. Attaching all of them one by one, as on 5.10 and 6.1, takes
@@ -228,43 +222,6 @@ fn ctracer_distinguishes_every_kind_of_bio() {
     assert!(tree.lives.iter().all(|life| life.end.is_some()));
 }
 
-/// Pieces on disks of different speed; each piece is the last to end in one case.
-fn ctracer_lives_last_until_the_last_piece_ends() {
-    quiet();
-    with_split(|disk, size| {
-        let (tree, done) = watch(SOME, || io(&format!("write {disk} --count 1 --size {size}")));
-        check(&tree);
-        let [life] = lives(&tree, disk, "write")[..] else { panic!("{:?}", tree.lives) };
-        assert_eq!(u64::from(life.bio.bytes), size);
-        assert!(Duration::from_nanos(life.duration().unwrap()) >= PIECES[2], "{life:?}");
-        assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
-        let ends = tree.calls.iter().filter(|call| name(&tree, call) == "bio_endio");
-        assert_eq!(life.end, ends.map(|call| call.place.time).max(), "nothing ended later: {life:?}");
-        Ok(())
-    })
-    .unwrap();
-}
-
-/// With a scheduler, readers wait in the queue of a busy disk, and it takes as long as was set for each.
-fn ctracer_shows_the_wait_for_a_busy_disk_in_the_queue() {
-    quiet();
-    let (time, took, tool) = busy_disk(|device| start(&format!("--device {device} {SOME}")));
-    let (time, tree) = (time.as_nanos() as u64, end(tool));
-    let parts: Vec<_> = tree.lives.iter().map(|life| life.parts().unwrap()).collect();
-    assert_eq!(parts.len() as u64, READERS, "{parts:?}");
-    for (life, parts) in tree.lives.iter().zip(&parts) {
-        assert_eq!(Some(parts.iter().sum()), life.duration(), "{parts:?}");
-    }
-    let sum = |part: usize| parts.iter().map(|parts| parts[part]).sum::<u64>();
-    let each: u64 = took.iter().map(around).sum();
-    let all = took.iter().map(|done| done.last_ns).max().unwrap()
-        - took.iter().map(|done| done.first_ns).min().unwrap();
-    assert!((READERS * time..=all).contains(&sum(2)), "{all}: {parts:?}");
-    // The second waits for the first, the third for two, and so on.
-    let least = time * (READERS * (READERS - 1) / 2 - READERS + 1);
-    assert!((least..=each).contains(&sum(1)), "{least} to {each}: {parts:?}");
-}
-
 /// The kernel zeros a large range with many bios, each chained to the next one.
 fn ctracer_ends_each_bio_of_a_chain() {
     quiet();
@@ -293,104 +250,57 @@ fn ends_each_bio_of_a_chain(disk: &str, operation: &str) {
     assert_eq!(lives.last().unwrap().end, ends.map(|call| call.place.time).max());
 }
 
-/// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` calls. Returns
-/// the most frequent sequence, because occasionally an interrupt or another task's work intervenes.
-type Shapes = [Vec<(usize, String)>; 2];
-
-fn shapes(calls: &[(usize, String)]) -> Shapes {
-    ["submit_bio", "bio_endio"].map(|root| {
-        let mut count = BTreeMap::new();
-        for (nth, (depth, name)) in calls.iter().enumerate() {
-            if name == root {
-                let inner = calls[nth + 1..].iter().take_while(|(inner, _)| inner > depth);
-                let shape: Vec<_> = inner.map(|(inner, name)| (inner - depth, name.clone())).collect();
-                *count.entry(shape).or_insert(0) += 1;
-            }
-        }
-        count.into_iter().max_by_key(|(_, count)| *count).map(|(shape, _)| shape).unwrap_or_default()
-    })
+/// What each `submit_bio()` calls, by depth.
+fn below_submit_bio(calls: &[(usize, String)]) -> BTreeSet<Vec<(usize, String)>> {
+    let submits = calls.iter().enumerate().filter(|(_, (_, name))| name == "submit_bio");
+    let below = submits.map(|(nth, (depth, _))| {
+        let inner = calls[nth + 1..].iter().take_while(|(inner, _)| inner > depth);
+        inner.map(|(inner, name)| (inner - depth, name.clone())).collect()
+    });
+    below.collect()
 }
 
+/// Writes of this process, as ctracer and then as the kernel's own tracer see them. An interrupt or another task may come in
+/// the middle of some, but not of all.
 fn ctracer_nests_as_function_graph_does() {
     quiet();
-    let (tree, _) = watch("", || io("write /dev/scratch --count 30"));
+    let write = || one_by_one("write /dev/scratch", 16);
+    let (tree, _) = watch(SOME, write);
     check(&tree);
-    // Each function that ctracer offers is attached.
-    assert_eq!(
-        tree.header.functions.len(),
-        sh("ctracer list | grep -c ';$'").trim().parse::<usize>().unwrap()
-    );
-    // A function whose first argument is another one gets the same bios.
-    let bios = |is_first: bool| -> BTreeSet<_> {
-        let argument = |call: &&Call| tree.header.functions[call.function].argument;
-        let calls = tree.calls.iter().filter(|call| (argument(call) == 1) == is_first);
-        calls.map(|call| call.object).collect()
-    };
-    assert!(!bios(false).is_empty() && bios(false).is_subset(&bios(true)), "{:x?}", bios(false));
-    // The calls of each stack separately, in order.
-    let mut ours = BTreeMap::<_, Vec<_>>::new();
-    for call in &tree.calls {
-        let stack =
-            (call.place.interrupt, if call.place.interrupt { 0 } else { call.place.tid }, call.place.cpu);
-        ours.entry(stack).or_default().push((call.depth as usize, name(&tree, call).to_owned()));
-    }
-    let ours = shapes(&ours.into_values().flatten().collect::<Vec<_>>());
-
-    let names: Vec<_> = tree.header.functions.iter().map(|function| function.name.as_str()).collect();
-    // ftrace shows an interrupt's calls inside the function that it interrupts, unless they are left out.
-    let [submit, _] = shapes(&function_graph(&names, "0"));
-    let [_, end] = shapes(&function_graph(&names, "1"));
-    let theirs = [submit, end];
-    assert!(theirs[0].len() > 3 && !theirs[1].is_empty(), "{theirs:?}");
-    assert_eq!(ours, theirs);
-}
-
-/// The calls of some direct writes as ftrace sees them, with or without those in interrupts. On 5.10 and 6.1, only
-/// the whole machine's trace can do this, but no instance.
-fn function_graph(names: &[&str], interrupts: &str) -> Vec<(usize, String)> {
-    let at = |file: &str| Path::new("/sys/kernel/tracing").join(file);
-    // By their numbers: for each name, the kernel would search all its functions.
-    let list = fs::read_to_string(at("available_filter_functions")).unwrap();
-    fs::write(at("set_ftrace_filter"), ftrace::numbers(&list, |name| names.contains(&name))).unwrap();
-    let tracer = Setting::new(at("current_tracer"), "function_graph").unwrap();
-    let option = Setting::new(at("options/funcgraph-irqs"), interrupts).unwrap();
-    fs::write(at("trace"), "").unwrap();
-    io("write /dev/scratch --count 30");
-    let text = fs::read_to_string(at("trace")).unwrap();
-    drop(option);
-    drop(tracer);
-    fs::write(at("set_ftrace_filter"), "").unwrap();
-    assert!(!text.contains("LOST"), "{text}");
-
-    let mut calls = BTreeMap::<_, Vec<_>>::new();
-    for line in text.lines() {
+    let ours = tree.calls.iter().filter(|call| !call.place.interrupt);
+    let ours: Vec<_> = ours.map(|call| (call.depth as usize, name(&tree, call).to_owned())).collect();
+    let is_traced = |name: &str| tree.header.functions.iter().any(|function| function.name == name);
+    let graph = FunctionGraph::of(std::process::id(), is_traced).unwrap();
+    let (_, text) = graph.record(|| Ok(write())).unwrap();
+    let theirs = text.lines().filter_map(|line| {
         // CPU) DURATION | CALL, which is `name();`, or `name() {`, and later `}`.
-        let Some((cpu, (_, call))) =
-            line.split_once(')').and_then(|(cpu, rest)| Some((cpu, rest.split_once('|')?)))
-        else {
-            continue;
-        };
-        if let Some((name, _)) = call.trim().split_once("()").filter(|(name, _)| !name.starts_with('}')) {
-            let depth = (call.len() - call.trim_start().len() - 2) / 2;
-            calls.entry(cpu.trim().to_owned()).or_default().push((depth, name.to_owned()));
-        }
-    }
-    calls.into_values().flatten().collect()
+        let (_, call) = line.split_once('|')?;
+        let (name, _) = call.trim().split_once("()").filter(|(name, _)| !name.starts_with('}'))?;
+        Some(((call.len() - call.trim_start().len()) / 2, name.to_owned()))
+    });
+    let theirs: Vec<_> = theirs.collect();
+    let [ours, theirs] = [ours, theirs].map(|calls| below_submit_bio(&calls));
+    assert!(ours.intersection(&theirs).any(|calls| calls.len() > 2), "{ours:?} {theirs:?}");
 }
 
 fn ctracer_filters() {
     quiet();
-    // Two disks and two processes.
-    let one = prepare("write /dev/part --count 20");
-    let stage = start(&format!("--pid {} {SOME}", one.id()));
-    let other = thread::spawn(|| io("write /dev/scratch --count 20"));
-    go(one);
-    other.join().unwrap();
-    let tree = end(stage);
-    check(&tree);
+    // Two disks and two processes; returns the id of the one that is traced.
+    let beside_another = |disk: &str, options: &str| {
+        let one = prepare(&format!("write {disk} --count 20"));
+        let pid = one.id();
+        let stage = start(&format!("--pid {pid} {options}"));
+        let other = thread::spawn(|| io("write /dev/scratch --count 20"));
+        go(one);
+        other.join().unwrap();
+        let tree = end(stage);
+        check(&tree);
+        no_return_without_its_call();
+        (tree, pid)
+    };
+    let (tree, _) = beside_another("/dev/part", SOME);
     assert_eq!((tree.lives.len(), lives(&tree, PART_DEVICE, "write").len()), (20, 20));
     assert!(tree.lives.iter().all(|life| life.end.is_some()), "another process's interrupt ends it");
-    no_return_without_its_call();
 
     let disk = fs::canonicalize(RAW_DEVICE).unwrap();
     let options = format!("--device {} --functions *submit_bio* --exclude __*", disk.display());
@@ -406,19 +316,11 @@ fn ctracer_filters() {
     assert!(names.iter().all(fits), "{names:?}");
 
     // The kernel reuses requests for any task, so with `--pid`, ctracer does not follow a request to another task.
-    let one = prepare("write /dev/scratch --count 20");
-    let pid = one.id();
     // The submitter calls one of these on each kernel; the last ones run in an interrupt.
     let functions =
         ["blk_mq_start_request", "blk_account_io_start", "__rq_qos_track", "*complete_rq", "*end_request"];
     let functions = functions.map(|glob| format!("--functions {glob}")).join(" ");
-    let stage = start(&format!("--pid {pid} --class request {functions}"));
-    let other = thread::spawn(|| io("write /dev/scratch --count 20"));
-    go(one);
-    other.join().unwrap();
-    let tree = end(stage);
-    check(&tree);
-    no_return_without_its_call();
+    let (tree, pid) = beside_another("/dev/scratch", &format!("--class request {functions}"));
     assert!(tree.calls.iter().all(|call| tree.tasks[call.task].pid == pid && !call.place.interrupt));
 
     let stage = start(&format!("--max-events 25 {SOME}"));
@@ -427,48 +329,6 @@ fn ctracer_filters() {
     assert!(seen.status.success());
     let recorded = self::tree(&seen);
     assert_eq!(recorded.calls.len(), 25);
-}
-
-/// device-mapper makes a copy of each bio for the disk below, and hands it to submit_bio_noacct().
-fn ctracer_says_where_bios_without_lives_come_from() {
-    quiet();
-    let below = NullBlk::new("below", Duration::from_millis(1)).unwrap();
-    let upper = Linear::new("upper", &[(&below.device, 4096)]).unwrap();
-    let upper = upper.device.to_str().unwrap();
-    let seen = [below.device.to_str().unwrap(), upper].map(|device| {
-        let stage = start(&format!("--device {device} {SOME}"));
-        io(&format!("write {upper} --count 32"));
-        let seen = stage.end(Signal::SIGINT).unwrap();
-        let tree = tree(&seen);
-        (tree.calls.len() >= 32, tree.lives.len(), seen.stderr)
-    });
-    let advice = format!("to see lives of its bios: --device {}\n", upper.strip_prefix("/dev/").unwrap());
-    assert!(matches!(&seen[0], (true, 0, said) if said.contains(&advice)), "{seen:?}");
-    assert!(matches!(&seen[1], (true, 32, said) if !said.contains("warning: ")), "{seen:?}");
-}
-
-fn ctracer_names_the_disk_that_has_a_number_at_the_time() {
-    quiet();
-    if is_in("..5.19") {
-        return; // There, null_blk names its disks after their numbers.
-    }
-    let stage = start(SOME);
-    let numbers = ["before", "after"].map(|name| {
-        let disk = NullBlk::new(name, Duration::from_millis(1)).unwrap();
-        let device = disk.device.to_str().unwrap();
-        io(&format!("write {device} --count 8"));
-        let is_named = || fs::read(FILE).unwrap().windows(name.len()).any(|part| part == name.as_bytes());
-        wait_until("ctracer has looked at its name", is_named);
-        number(device)
-    });
-    let tree = end(stage);
-    assert_eq!(numbers[0], numbers[1]);
-    // The kernel has read a new disk's partition table.
-    let is_write = |life: &&Life| tree.operation(&life.bio) == "write";
-    let lives = tree.lives.iter().filter(|life| life.bio.device == numbers[0]).filter(is_write);
-    let names: Vec<_> = lives.map(|life| tree.device(life.bio.device, life.start)).collect();
-    let eight = |name: &str| names.iter().filter(|other| *other == name).count();
-    assert_eq!((eight("before"), eight("after"), names.len()), (8, 8, 16), "{names:?}");
 }
 
 /// If ctracer does not record a call, it must not send the call's return either.
@@ -480,28 +340,6 @@ fn no_return_without_its_call() {
     assert!(0 < returns && returns <= calls, "{returns} returns, {calls} calls");
 }
 
-/// Two threads do `count` I/Os each, and each I/O is a life.
-fn ctracer_loses_nothing() {
-    let count: u64 = or_soak(2_500, 25_000);
-    quiet();
-    let stage = start(SOME);
-    io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}"));
-    // Its memory does not grow with its recording: it is the ring buffer, which is mapped twice, and its tables.
-    let status = fs::read_to_string(format!("/proc/{}/status", stage.pid())).unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-    let memory: u64 = memory.unwrap().parse().unwrap();
-    assert!(memory < 96 << 10, "{memory} KiB");
-    let tree = end_as_it_is(stage);
-    check(&tree);
-    let ended = tree.lives.iter().filter(|life| life.end.is_some()).count() as u64;
-    let sectors: BTreeSet<_> = tree.lives.iter().map(|life| life.bio.sector).collect();
-    assert_eq!(sectors.len(), tree.lives.len());
-    // All of them; or, on a preemptible kernel, all except those that it reports as missed.
-    let told = tree.losses.as_ref().and_then(|losses| losses.suppressed).unwrap_or_default();
-    assert!(ended <= 2 * count && ended + told >= 2 * count, "{ended} lives, {told} calls not shown");
-    assert!(sectors.iter().all(|sector| *sector < 2 * count));
-}
-
 fn ctracer_traces_other_classes() {
     quiet();
     let (tree, done) =
@@ -511,46 +349,6 @@ fn ctracer_traces_other_classes() {
     let started = tree.calls.iter().filter(|call| name(&tree, call) == "blk_mq_start_request").count();
     assert_eq!(started as u64, done.count);
     assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
-
-    // Its first argument, a struct of two words, is in two registers, so the inode is in the third.
-    let options = "--class inode --functions timestamp_truncate --functions setattr_copy";
-    let (tree, _) = watch(options, || sh("touch -d @1 /tmp/touched"));
-    check(&tree);
-    let inodes = |function| {
-        let calls = tree.calls.iter().filter(|call| tree.tasks[call.task].comm == "touch");
-        calls.filter(|call| name(&tree, call) == function).map(|call| call.object).collect::<BTreeSet<_>>()
-    };
-    // This function has the inode in another register, and is called only for the file that was touched.
-    let (touched, looked_at) = (inodes("setattr_copy"), inodes("timestamp_truncate"));
-    assert!(touched.len() == 1 && touched.is_subset(&looked_at), "{touched:x?} {looked_at:x?}");
-}
-
-/// The programs send a thread's name only once, and again when it changes.
-fn ctracer_sees_a_thread_change_its_name() {
-    quiet();
-    // The shell writes one page when it closes the disk, and then becomes io, which writes three.
-    let (tree, _) =
-        watch("", || sh("echo a > /dev/scratch; exec io write --count 3 --size 4096 /dev/scratch"));
-    check(&tree);
-    let mut writers = BTreeMap::<&str, (BTreeSet<u32>, usize)>::new();
-    for life in lives(&tree, "/dev/scratch", "write") {
-        let task = &tree.tasks[tree.calls[life.calls[0]].task];
-        let (tids, count) = writers.entry(&task.comm).or_default();
-        tids.insert(task.tid);
-        *count += 1;
-    }
-    if writers.keys().any(|name| name.starts_with("kworker/")) {
-        // After a sync(), the kernel's flusher looks once more for what to write. If it gets no CPU for a while, it may
-        // find the shell's page before the shell closes the disk.
-        panic_any(Missed);
-    }
-    let [(io, (tids, 3)), (shell, (same, 1))] = &writers.into_iter().collect::<Vec<_>>()[..] else {
-        panic!("{:?}", tree.tasks);
-    };
-    assert!(
-        (*io, *shell) == ("io", "sh") && tids == same && tids.len() == 1,
-        "{io} {tids:?} {shell} {same:?}"
-    );
 }
 
 /// The kernel gives the stack of a thread that has ended to the next one, and the programs know a thread by its stack.
@@ -563,8 +361,76 @@ fn ctracer_tells_threads_apart_that_had_the_same_stack() {
     let began = |life: &&Life| &tree.tasks[tree.calls[life.calls[0]].task];
     let writers: Vec<_> = lives(&tree, RAW_DEVICE, "write").iter().map(began).collect();
     if writers.iter().any(|task| task.comm.starts_with("kworker/")) {
-        panic_any(Missed); // see above
+        // After a sync(), the kernel's flusher looks once more for what to write. It may find a page before the shell closes
+        // the disk.
+        panic_any(Missed);
     }
     let pids: Vec<u32> = said.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(writers.iter().map(|task| task.tid).collect::<Vec<_>>(), pids);
+}
+
+/// Whether a link can hold all functions.
+pub fn has_session() -> bool {
+    let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap();
+    [" bpf_session_is_return\n", " register_fprobe_ips\n"].iter().all(|name| kallsyms.contains(name))
+}
+
+fn ctracer_ends_in_every_phase() {
+    quiet();
+    let before = programs();
+    let nothing_stays = || wait_until("its programs are gone", || programs() == before);
+    // While it attaches, or right after.
+    sh(&format!("rm -f {FILE}"));
+    let mut command = Command::new("ctracer");
+    let mut child = Killed(command.args(["--output", FILE]).stdout(Stdio::null()).spawn().unwrap());
+    wait_until("its programs are loaded", || programs() != before);
+    kill(child.pid(), Signal::SIGINT).unwrap();
+    let status = child.0.wait().unwrap();
+    nothing_stays();
+    assert_eq!(status.success(), Recording::read(Path::new(FILE)).is_ok(), "{status}");
+
+    // While it records.
+    let stage = start(SOME);
+    io("write /dev/scratch --count 5");
+    let tree = end(stage);
+    nothing_stays();
+    assert_eq!(tree.lives.len(), 5);
+
+    // Killed while it records. The part that it has written can be opened.
+    let stage = start(SOME);
+    io("write /dev/scratch --count 5");
+    wait_until("the last of them is in the file", || {
+        let recording = Recording::read(Path::new(FILE)).unwrap();
+        Tree::new(recording).lives.iter().filter(|life| life.end.is_some()).count() == 5
+    });
+    stage.end(Signal::SIGKILL).unwrap();
+    nothing_stays();
+    assert!(
+        sh(&format!("ctracer show {FILE} 2>&1"))
+            .contains("lives: 5, without an end: 0, what was lost is not known")
+    );
+    // Wherever the file is cut.
+    let whole = fs::read(FILE).unwrap();
+    for length in (whole.len() / 2..whole.len()).step_by(whole.len() / 20) {
+        let cut = Recording::parse(&whole[..length], FILE).unwrap();
+        assert!(!cut.records.is_empty());
+    }
+    // An old recording is not taken for the output of a run that can't begin.
+    let text = refused(&format!("ctracer --output {FILE} --class bioo"));
+    assert!(!text.contains("kept") && fs::read(FILE).unwrap() == whole, "{text}");
+}
+
+fn ctracer_keeps_what_it_cannot_write() {
+    quiet();
+    sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
+    let _unmount = AtEnd("umount /tmp/small");
+    let stage = crate::guest::start(&format!("ctracer --html /tmp/small/x.html --lines 3 {SOME}"));
+    io("write /dev/scratch --count 50");
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert_eq!(seen.status.code(), Some(1), "{seen:?}");
+    assert!(seen.stderr.contains("No space left"), "{seen:?}");
+    let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
+    assert!(show.unwrap().starts_with("ctracer show /tmp/"), "{seen:?}");
+    let text = sh(&format!("{} 2>&1", show.unwrap()));
+    assert!(text.contains("lives: 50,") && !text.contains("cut short"), "{text}");
 }

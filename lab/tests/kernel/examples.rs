@@ -7,14 +7,13 @@ use common::histogram::Histogram;
 use guest::truth::{histogram, histograms};
 use wire::workload::Done;
 
-use crate::guest::{end_exact as end, io, quiet, sh, start};
+use crate::guest::{end_exact as end, io, quiet, start};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     bitehist_and_bitesize_put_each_size_into_its_bucket(NoFentry),
     bitesize_counts_the_processes_that_it_is_asked_for(Outer),
-    bitehist_and_bitesize_end_in_every_way(Once),
 ];
 
 /// What `io` did, in KiB.
@@ -63,13 +62,4 @@ fn bitesize_counts_the_processes_that_it_is_asked_for() {
     assert!(!one.stderr.contains("warning"), "{}", one.stderr);
     assert_eq!(histograms(&full.stdout), of(&first), "{}", full.stdout);
     assert!(full.stderr.contains("warning: 9 I/Os are not counted"), "{}", full.stderr);
-}
-
-fn bitehist_and_bitesize_end_in_every_way() {
-    quiet();
-    // Nothing to count, and COUNT intervals.
-    assert_eq!(sh("bitehist 0.02 3 2> /dev/null"), ["Nothing was counted.\n"; 3].join("\n"));
-    // A closed pipe.
-    let said = sh("bitesize 0.02 2> /tmp/said | head -n 3 | tail -n 1; cat /tmp/said; rm /tmp/said");
-    assert_eq!(said, "No I/O.\nTracing. Ctrl-C to end.\n");
 }

@@ -9,8 +9,7 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use wire::verdict::Verdict;
 
-use crate::arm::has_fentry;
-use crate::{BOOT_LIMIT, Fleet, KERNELS, is_soak, variants};
+use crate::{BOOT_LIMIT, Fleet, KERNELS, has_fentry, is_soak, variants};
 
 /// All exercises, except those to write a stage.
 fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use common::preflight::first_argument;
 use common::trace_pipe::Line;
 use guest::checks::stage10;
 use guest::null_blk::NullBlk;
@@ -14,26 +13,11 @@ use libbpf_rs::btf::types::{Func, FuncProto, Ptr};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use nix::sys::signal::Signal;
 
-use crate::guest::{io, one_by_one, programs, quiet, start, wait_until, watch, watch_while};
+use crate::guest::{one_by_one, quiet, start, watch, watch_while};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![
-    stage10_attaches_to_what_takes_a_bio,
-    stage10_shows_each_bio_from_its_start_to_its_end,
-    stage10_shows_the_bio_wherever_it_is_among_the_arguments,
-    stage10_and_stage02_count_the_same,
-    stage10_leaves_nothing_behind,
-    the_first_argument_of_a_tracepoint_is_known(Outer),
-];
-
-/// Programs are refused where `block_rq_issue` begins with the queue, as this other one does.
-fn the_first_argument_of_a_tracepoint_is_known() {
-    for (tracepoint, first) in
-        [("block_rq_issue", Some("request")), ("block_plug", Some("request_queue")), ("none", None)]
-    {
-        assert_eq!(first_argument(tracepoint).unwrap().as_deref(), first, "{tracepoint}");
-    }
-}
+pub const CASES: &[Case] =
+    cases![stage10_shows_each_bio_in_whatever_takes_it, stage10_shows_each_bio_from_its_start_to_its_end,];
 
 /// The calls that the stage shows, which are all of its lines.
 fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
@@ -84,8 +68,17 @@ pub fn can_be_probed() -> BTreeSet<String> {
     traceable.into_iter().filter(|name| copies.get(name) == Some(&1)).map(str::to_owned).collect()
 }
 
-fn stage10_attaches_to_what_takes_a_bio() {
+/// Beside stage 02. The starts are equal. Of the ends, the stage shows those that did not interrupt another of its programs,
+/// and reports the others.
+fn stage10_shows_each_bio_in_whatever_takes_it() {
     quiet();
+    let other = start("stage02");
+    let before = truth::disk_ios().unwrap();
+    let (seen, done) = watch("stage10", "write /dev/scratch --count 16");
+    let ios = (truth::disk_ios().unwrap() - before) as usize;
+    let other = other.end(Signal::SIGINT).unwrap();
+    stage10::right(&seen, &done).unwrap();
+
     let is_bio = |argument: &Option<String>| argument.as_deref() == Some("bio");
     let nth = functions().into_iter().filter_map(|(name, all)| Some((name, all.iter().position(is_bio)?)));
     let all: BTreeMap<_, _> = nth.collect();
@@ -93,12 +86,40 @@ fn stage10_attaches_to_what_takes_a_bio() {
     let mut can = can_be_probed();
     can.retain(|name| all.get(name).is_some_and(|nth| *nth < 3));
     assert!(can.len() > 100, "{can:?}");
-    let (seen, _) = watch("stage10", "write /dev/scratch --count 16");
     let first = format!("Attached to {} of {} functions", can.len(), all.len());
     assert_eq!(seen.stdout.lines().next(), Some(&*first));
     // Each is one of these, and has its own name: its symbol is at the address that the kernel's list of probes names.
-    for (_, function, _) in calls(&seen) {
-        assert!(can.contains(function), "{function}");
+    let calls = calls(&seen);
+    for (_, function, _) in &calls {
+        assert!(can.contains(*function), "{function}");
+    }
+
+    // Of the calls of `io`, all show the bio that it submits next, or none.
+    let submitted: BTreeSet<_> = bios(&calls, "submit_bio").into_iter().collect();
+    let is_own = |line: &Line<'_>| line.pid == done.pid && !line.flags.contains(['h', 'H', 's']);
+    for (_, function, bio) in calls.iter().filter(|(line, ..)| is_own(line)) {
+        assert!(*bio == 0 || submitted.contains(bio), "{function}: {bio:x}\n{}", seen.stdout);
+    }
+    // The bio is their second and their third argument.
+    for function in ["wbt_wait", "wbt_track"] {
+        assert_eq!(bios(&calls, function), bios(&calls, "submit_bio"), "{function}");
+    }
+
+    let count = |function: &str| {
+        let called = format!("{function}() called: ");
+        other.lines().iter().filter(|line| line.message.starts_with(&called)).count()
+    };
+    let (starts, ends) = (bios(&calls, "submit_bio").len(), bios(&calls, "bio_endio").len());
+    assert_eq!((starts, count("submit_bio"), count("bio_endio")), (ios, ios, ios));
+    assert_eq!(ios, done.count as usize);
+    assert!(ends <= ios, "{}", seen.stdout);
+    match not_measured(&seen) {
+        // A skipped end also skips the program for what it calls.
+        Some(skipped) => assert!(ends as u64 + skipped >= ios as u64, "{}", seen.stdout),
+        None => {
+            let uncounted = "(Linux counts them from 6.7 on, and tells only root)";
+            assert!(seen.stdout.trim_end().ends_with(uncounted), "{}", seen.stdout);
+        }
     }
 }
 
@@ -124,62 +145,4 @@ fn stage10_shows_each_bio_from_its_start_to_its_end() {
     let first = paths.next().unwrap();
     assert!(first.contains(&"blk_mq_submit_bio") && first.len() > 3, "{first:?}");
     assert!(paths.all(|path| path == first), "{}", seen.stdout);
-}
-
-/// Of the calls of `io`, all show the bio that it submits next, or none.
-fn stage10_shows_the_bio_wherever_it_is_among_the_arguments() {
-    quiet();
-    let (seen, done) = watch("stage10", "write /dev/scratch --count 16");
-    stage10::right(&seen, &done).unwrap();
-    let mut calls = calls(&seen);
-    calls.retain(|(line, ..)| line.pid == done.pid && !line.flags.contains(['h', 'H', 's']));
-    let submitted: BTreeSet<_> = bios(&calls, "submit_bio").into_iter().collect();
-    for (_, function, bio) in &calls {
-        assert!(*bio == 0 || submitted.contains(bio), "{function}: {bio:x}\n{}", seen.stdout);
-    }
-    // The bio is their second and their third argument.
-    for function in ["wbt_wait", "wbt_track"] {
-        assert_eq!(bios(&calls, function), bios(&calls, "submit_bio"), "{function}");
-    }
-}
-
-/// The starts are equal. Of the ends, the stage shows those that did not interrupt another of its programs, and reports
-/// the others.
-fn stage10_and_stage02_count_the_same() {
-    quiet();
-    let other = start("stage02");
-    let before = truth::disk_ios().unwrap();
-    let (seen, done) = watch("stage10", "write /dev/scratch --count 64");
-    let ios = (truth::disk_ios().unwrap() - before) as usize;
-    let other = other.end(Signal::SIGINT).unwrap();
-    let count = |function: &str| {
-        let called = format!("{function}() called: ");
-        other.lines().iter().filter(|line| line.message.starts_with(&called)).count()
-    };
-    let calls = calls(&seen);
-    let (starts, ends) = (bios(&calls, "submit_bio").len(), bios(&calls, "bio_endio").len());
-    assert_eq!((starts, ios), (count("submit_bio"), done.count as usize));
-    assert_eq!((starts, count("bio_endio")), (ios, ios));
-    assert!(ends <= ios, "{}", seen.stdout);
-    match not_measured(&seen) {
-        // A skipped end also skips the program for what it calls.
-        Some(skipped) => assert!(ends as u64 + skipped >= ios as u64, "{}", seen.stdout),
-        None => {
-            assert!(
-                seen.stdout.trim_end().ends_with("(Linux counts them from 6.7 on, and tells only root)"),
-                "{}",
-                seen.stdout
-            )
-        }
-    }
-}
-
-fn stage10_leaves_nothing_behind() {
-    quiet();
-    let before = programs();
-    let stage = start("stage10 --lines 5");
-    io("write /dev/scratch --count 2");
-    let seen = stage.wait().unwrap();
-    assert!(seen.status.success() && seen.lines().len() == 5, "{seen:?}");
-    wait_until("the programs are gone", || programs() == before);
 }

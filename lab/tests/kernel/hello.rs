@@ -9,15 +9,14 @@ use std::thread;
 use guest::running::Observation;
 use nix::sys::signal::{Signal, kill};
 
-use crate::guest::{AtEnd, Killed, is_in, sh, start, wait_until, watch_while};
+use crate::guest::{Killed, is_in, start, wait_until, watch_while};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     hello_perf_output_has_each_process_once(NoFentry),
     hello_perf_output_counts_what_it_could_not_send(Outer),
-    hello_perf_output_of_a_cpu_that_comes_online_later(Outer),
     hello_clone_has_each_process_once(Outer, NoFentry),
-    a_thread_of_io_uring_does_not_come_from_kernel_clone,
+    a_thread_of_io_uring_does_not_come_from_kernel_clone(Outer),
     bigreads_has_each_large_read_once(Outer),
     bigreads_sees_reads_while_others_wait(Outer),
 ];
@@ -116,27 +115,6 @@ fn a_thread_of_io_uring_does_not_come_from_kernel_clone() {
     let is_makers = |line: &&str| line.split(['-', ' ']).any(|word| word == "maker");
     let lines = [clone, perf].map(|text| text.lines().filter(is_makers).count());
     assert_eq!(lines, [0, 1]);
-}
-
-/// A perf buffer has a part for each CPU that was online when the run began.
-fn hello_perf_output_of_a_cpu_that_comes_online_later() {
-    const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
-    const FORKS: u64 = 8;
-    let _on = AtEnd("echo 1 > /sys/devices/system/cpu/cpu1/online");
-    for (command, message) in CHANNELS {
-        std::fs::write(CPU, "0").unwrap();
-        let example = start(command);
-        std::fs::write(CPU, "1").unwrap();
-        let parent = sh(&format!(
-            "taskset 2 sh -c 'echo $$; i=0; while [ $i -lt {FORKS} ]; do (:); i=$((i + 1)); done'"
-        ));
-        let seen = example.end(Signal::SIGINT).unwrap();
-        let parent = parent.trim().parse::<u32>().unwrap();
-        let received = hellos(&seen, message).iter().filter(|(_, pid)| *pid == parent).count() as u64;
-        let is_perf = !command.ends_with("--ringbuf");
-        assert_eq!(received, if is_perf { 0 } else { FORKS }, "{}", seen.stdout);
-        assert_eq!(counts(&seen)[1] >= FORKS, is_perf, "{}", seen.stdout);
-    }
 }
 
 fn hello_clone_has_each_process_once() {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -24,33 +23,30 @@ use crate::guest::{
     AtEnd, around, end_exact, io, is_in, name, one_by_one, quiet, refused, sh, start, stat, wait_until,
     with_ext4,
 };
-use crate::{Case, biowhere, cases};
+use crate::{Case, biowhere, cases, ctracer};
 
 pub const CASES: &[Case] = cases![
     biolatency_has_each_request_in_its_bucket(NoFentry),
-    biolatency_and_biowhere_show_how_long_requests_wait,
+    tools_show_how_long_requests_wait,
     biolatency_names_the_kinds_of_io,
     biolatency_reports_that_the_kernel_keeps_no_time,
-    biolatency_looks_at_one_disk_only(Outer),
-    biolatency_counts_each_disk_under_its_name,
-    biolatency_names_the_disks_that_make_requests,
-    biolatency_makes_room_for_more_requests(Once),
+    biolatency_looks_at_a_disk_that_makes_requests(Outer),
     tracex3_has_each_request_in_its_place(NoFentry),
 ];
 
 /// What biolatency counted for the requests of one disk and one kind.
 #[derive(Clone, Debug, Default)]
-pub struct Latency {
-    pub count: u64,
+struct Latency {
+    count: u64,
     total: u64,
     /// Smallest value of a bucket, and count.
     buckets: BTreeMap<u64, u64>,
 }
 
-pub type Kinds = BTreeMap<(String, String), Latency>;
+type Kinds = BTreeMap<(String, String), Latency>;
 
 /// Ends a biolatency with `-j` and adds up its intervals, by disk and flags.
-pub fn end(stage: Running) -> (Kinds, String) {
+fn end(stage: Running) -> (Kinds, String) {
     let seen = end_exact(stage);
     let mut kinds = Kinds::new();
     let intervals = seen.stdout.lines().count() as u64;
@@ -175,12 +171,12 @@ fn biolatency_has_each_request_in_its_bucket() {
 }
 
 /// How many readers [`busy_disk`] has.
-pub const READERS: u64 = 8;
+const READERS: u64 = 8;
 
 /// A disk that takes one request at a time, and eight readers, so the last one waits for the other seven. We don't
 /// use writers, because mq-deadline makes them wait for a request, and then they wait before it and not in the queue.
 /// Returns how long the disk takes, what each reader did, and what `start` has started before, for this disk.
-pub fn busy_disk<T>(start: impl Fn(&str) -> T) -> (Duration, Vec<Done>, T) {
+fn busy_disk<T>(start: impl Fn(&str) -> T) -> (Duration, Vec<Done>, T) {
     sh("modprobe mq-deadline || true");
     long_enough(Duration::from_millis(50), |time| {
         let disk = NullBlk::with("one", time, &[("hw_queue_depth", 1)])?;
@@ -222,12 +218,15 @@ pub fn busy_disk<T>(start: impl Fn(&str) -> T) -> (Duration, Vec<Done>, T) {
 }
 
 /// What happens before a request exists, `-Q` does not see. With a scheduler, readers wait in the queue of a busy disk, and
-/// biowhere shows how long.
-fn biolatency_and_biowhere_show_how_long_requests_wait() {
+/// biowhere and ctracer show how long.
+fn tools_show_how_long_requests_wait() {
     quiet();
-    let (time, took, (tools, biowhere)) = busy_disk(|device| {
-        (["biolatency -mej", "biolatency -Qmej"].map(start), biowhere::start(&format!("-d {device}")))
+    let (time, took, (tools, biowhere, ctracer)) = busy_disk(|device| {
+        let tools = ["biolatency -mej", "biolatency -Qmej"].map(start);
+        let biowhere = biowhere::start(&format!("-d {device}"));
+        (tools, biowhere, ctracer::start(&format!("--device {device} {}", ctracer::SOME)))
     });
+    let tree = ctracer::end(ctracer);
     let [without, queued] = tools.map(|tool| end(tool).0);
     assert_no_shorter(&queued, &without);
     let [without, queued] = [without, queued].map(|kinds| kinds.into_values().next().unwrap());
@@ -251,6 +250,15 @@ fn biolatency_and_biowhere_show_how_long_requests_wait() {
     let least = time * (waits + 1 - READERS);
     assert!((least..=each).contains(&sum(|io| io.parts().queue)), "{least} to {each}: {ios:?}");
     assert!(sum(|io| io.total) <= each, "{ios:?}");
+
+    let lives: Vec<_> = tree.lives.iter().map(|life| life.parts().unwrap()).collect();
+    assert_eq!(lives.len() as u64, READERS, "{lives:?}");
+    for (life, parts) in tree.lives.iter().zip(&lives) {
+        assert_eq!(Some(parts.iter().sum()), life.duration(), "{parts:?}");
+    }
+    let [in_queue, in_disk] = [1, 2].map(|part| lives.iter().map(|parts| parts[part]).sum::<u64>());
+    assert!((READERS * time..=all).contains(&in_disk), "{all}: {lives:?}");
+    assert!((least..=each).contains(&in_queue), "{least} to {each}: {lives:?}");
 }
 
 /// The kernel's own `rwbs` for each request that had bytes, compared with biolatency's name for it.
@@ -298,11 +306,6 @@ fn biolatency_names_the_kinds_of_io() {
     }
     assert_eq!(seen, truth, "{kinds:?}");
 
-    let count = |name: &str| kinds.get(&(String::new(), name.to_owned())).map_or(0, |latency| latency.count);
-    assert_eq!(count("Idle-Sync-Write"), 4, "{kinds:?}");
-    for name in ["Sync-Write", "ReadAhead-Read"] {
-        assert!(count(name) > 0, "{name}: {kinds:?}");
-    }
     // The block that ends a transaction bypasses the disk's cache. It is metadata since 6.12.
     assert!(kinds.keys().any(|(_, flags)| flags.contains("ForcedUnitAccess-")), "{kinds:?}");
 }
@@ -319,112 +322,38 @@ fn biolatency_reports_that_the_kernel_keeps_no_time() {
     assert_eq!(told.contains("warning: 4 requests count without their time in the queue"), is_old, "{told}");
 }
 
-fn biolatency_looks_at_one_disk_only() {
+/// `-d` takes a disk's name, its device, or a node with another name, such as those that udev makes in /dev/mapper. Disks
+/// that pass their bios on make no requests.
+fn biolatency_looks_at_a_disk_that_makes_requests() {
     quiet();
-    let scratch = name("/dev/scratch");
-    let stages = [start("biolatency -Dj -d /dev/scratch"), start(&format!("biolatency -Dj -Q -d {scratch}"))];
+    let [scratch, part] = [RAW_DEVICE, "/dev/part"].map(|device| fs::canonicalize(device).unwrap());
+    let (scratch_name, whole) =
+        (name(&scratch), part.to_str().unwrap().strip_suffix("p1").map(name).unwrap());
+    let tools = ["", " -Q"].map(|option| start(&format!("biolatency -Dj{option} -d {scratch_name}")));
     io("write /dev/scratch --count 5");
     io("write /dev/part --count 3");
-    for stage in stages {
-        let (kinds, told) = end(stage);
+    for tool in tools {
+        let (kinds, told) = end(tool);
         let found: Vec<_> = kinds.iter().map(|((disk, _), latency)| (disk.as_str(), latency.count)).collect();
-        assert_eq!(found, [(scratch.as_str(), 5)]);
+        assert_eq!(found, [(scratch_name.as_str(), 5)]);
         assert!(!told.contains("warning"), "{told}");
     }
     let error = refused("biolatency -d sdzz9");
-    assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch), "{error}");
-}
+    assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch_name), "{error}");
 
-/// The last disk gets the place in memory that another one had, and the name of a third.
-fn biolatency_counts_each_disk_under_its_name() {
-    quiet();
-    let disk = |name| NullBlk::new(name, Duration::from_millis(1)).unwrap();
-    let mut truth = BTreeMap::<_, u64>::new();
-    let mut write = |disk: &NullBlk, count| {
-        io(&format!("write {} --count {count}", disk.device.display()));
-        *truth.entry(name(&disk.device)).or_default() += count;
-    };
-    let [first, second] = ["first", "second"].map(disk);
-    let stage = start("biolatency -DFj");
-    write(&first, 3);
-    write(&second, 5);
-    drop(first);
-    drop(second);
-    write(&disk("third"), 7);
-    let (kinds, _) = end(stage);
-    // The kernel reads from a new disk to look for partitions.
-    let writes = kinds.into_iter().filter(|((_, flags), _)| flags.ends_with("Write"));
-    assert_eq!(writes.map(|((disk, _), latency)| (disk, latency.count)).collect::<BTreeMap<_, _>>(), truth);
-}
-
-/// Disks that pass their bios on, also by way of each other and of a partition; and one in memory.
-fn biolatency_names_the_disks_that_make_requests() {
-    quiet();
-    sh("modprobe brd");
-    let _removed = AtEnd("rmmod brd");
-    let [scratch, part] = [RAW_DEVICE, "/dev/part"].map(|device| fs::canonicalize(device).unwrap());
     let lower = Linear::new("lower", &[(&scratch, 4096)]).unwrap();
     let upper = Linear::new("upper", &[(&lower.device, 2048), (&part, 2048)]).unwrap();
-    let whole = part.to_str().unwrap().strip_suffix("p1").map(name).unwrap();
-    let mut both = [name(&scratch), whole];
-    both.sort();
-    for (device, beneath) in [
-        (&*lower.device, format!("beneath it are: {}", name(&scratch))),
-        (&*upper.device, format!("beneath it are: {}", both.join(" "))),
-        (Path::new("/dev/ram0"), "no disk is beneath it".to_owned()),
-    ] {
-        let disk = name(device);
-        let stage = start("biolatency -Dj");
-        io(&format!("write {} --count 32", device.display()));
-        let (kinds, _) = end(stage);
-        // The truth about it: the disk has no request.
-        assert!(kinds.keys().all(|(found, _)| *found != disk), "{kinds:?}");
-        // Also by a node with another name, such as those that udev makes in /dev/mapper.
-        let number = fs::metadata(device).unwrap().rdev();
-        sh(&format!("rm -f /dev/up; mknod /dev/up b {} {}", major(number), minor(number)));
-        let _removed = AtEnd("rm /dev/up");
-        for name in [&*disk, "/dev/up"] {
-            let error = refused(&format!("biolatency -d {name}"));
-            assert!(error.contains(&format!("{disk} makes no requests")), "{error}");
-            assert!(error.contains(&beneath), "{error}");
-        }
+    let disk = name(&upper.device);
+    let mut beneath = [scratch_name, whole];
+    beneath.sort();
+    let number = fs::metadata(&upper.device).unwrap().rdev();
+    sh(&format!("mknod /dev/up b {} {}", major(number), minor(number)));
+    let _removed = AtEnd("rm /dev/up");
+    for name in [&*disk, "/dev/up"] {
+        let error = refused(&format!("biolatency -d {name}"));
+        assert!(error.contains(&format!("{disk} makes no requests")), "{error}");
+        assert!(error.contains(&format!("beneath it are: {}", beneath.join(" "))), "{error}");
     }
-    // These make some.
-    sh("modprobe loop && dd if=/dev/zero of=/tmp/loop bs=1M count=1 && losetup /dev/loop0 /tmp/loop");
-    let _freed = AtEnd("losetup -d /dev/loop0; rm /tmp/loop");
-    let null = NullBlk::new("requests", Duration::from_millis(1)).unwrap();
-    for device in [Path::new("/dev/loop0"), &null.device] {
-        let stage = start(&format!("biolatency -Dj -d {}", device.display()));
-        io(&format!("write {} --count 7", device.display()));
-        let (kinds, _) = end(stage);
-        let found: Vec<_> = kinds.iter().map(|((disk, _), latency)| (disk.clone(), latency.count)).collect();
-        assert_eq!(found, [(name(device), 7)]);
-    }
-}
-
-/// More requests than the map has room for: 18 disks with 1,024 requests each. A disk uses all of them if it is slow and
-/// a large write is split.
-fn biolatency_makes_room_for_more_requests() {
-    const EACH: u64 = 1024;
-    quiet();
-    let disk = |nth: usize| {
-        let settings = [("hw_queue_depth", EACH.into())];
-        let disk = NullBlk::with(&format!("deep{nth}"), Duration::from_millis(300), &settings).unwrap();
-        // Without a scheduler, which has requests of its own.
-        for (file, value) in [("scheduler", "none"), ("max_sectors_kb", "4"), ("nomerges", "2")] {
-            fs::write(queue(&disk.device.to_string_lossy(), file).unwrap(), value).unwrap();
-        }
-        disk
-    };
-    let disks: Vec<_> = (0..18).map(disk).collect();
-    let stage = start("biolatency -Dj");
-    for disk in &disks {
-        io(&format!("write {} --count 1 --size {}", disk.device.display(), EACH * 4096));
-    }
-    let (kinds, told) = end(stage);
-    let counts: Vec<_> = kinds.values().map(|latency| latency.count).collect();
-    assert_eq!(counts, vec![EACH; disks.len()]);
-    assert!(!told.contains("warning"), "{told}");
 }
 
 /// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.

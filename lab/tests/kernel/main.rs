@@ -20,14 +20,12 @@
 //! time, which is the least it can be, and with the measured time around that very I/O, which is the most (`one_by_one()`).
 //! A factor such as 1.5 fits only the machine on which you measured it.
 
-mod arm;
 mod biowhere;
 mod biowhere_and_others;
 mod claims;
 mod clinic;
 mod containers;
 mod ctracer;
-mod ctracer_ends;
 mod driver;
 mod examples;
 mod exercises;
@@ -35,7 +33,6 @@ mod functions;
 mod guest;
 mod hello;
 mod latency;
-mod multipath;
 mod mystery;
 mod pagecache;
 mod prove;
@@ -43,7 +40,6 @@ mod questions;
 mod refusals;
 mod requests;
 mod scenario;
-mod side_by_side;
 mod situations;
 mod slow_disk;
 mod split;
@@ -51,10 +47,8 @@ mod stacks;
 mod stages;
 mod take_home;
 mod variants;
-mod waits;
 mod workload;
 mod writers;
-mod zoned;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -67,7 +61,7 @@ use clap::ValueEnum;
 use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Trial};
 use machine::cross;
-use machine::host::tools::{MKFS_BTRFS, PEERS, SETPRIV, Tool, output};
+use machine::host::tools::{FIO, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, PREVIEWS, Series, Trait};
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
@@ -91,10 +85,8 @@ enum Mark {
     Once,
     /// It leaves the kernel unusable, so it has its own guest.
     Alone,
-    /// Its guest has an NVMe disk with two paths.
-    TwoPaths,
-    /// Its guest has others' tools that measure I/O: fio and blktrace.
-    Peers,
+    /// Its guest has fio.
+    Fio,
     /// Its guest has blkbook.
     Blkbook,
     /// It needs exact times, see [`Trait::CountsOnTwo`].
@@ -123,17 +115,12 @@ const CASES: &[&[Case]] = &[
     hello::CASES,
     functions::CASES,
     ctracer::CASES,
-    ctracer_ends::CASES,
     scenario::CASES,
     writers::CASES,
     claims::CASES,
     split::CASES,
-    side_by_side::CASES,
     containers::CASES,
-    zoned::CASES,
     questions::CASES,
-    multipath::CASES,
-    waits::CASES,
     take_home::CASES,
     workload::CASES,
 ];
@@ -213,7 +200,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let mut suites = vec![trials(), exercises::trials()];
     // The others are about the kernels of the matrix, or the same on all.
     if arch() == Arch::HERE && !is_preview() {
-        suites.extend([driver::trials(), clinic::trials(), arm::demo()]);
+        suites.extend([driver::trials(), clinic::trials()]);
     }
     let mut arguments = arguments.clone();
     // An emulated guest uses a whole CPU while it works, but about a third of the time it waits for a slow disk or
@@ -233,35 +220,23 @@ fn on_host(arguments: &Arguments) -> ExitCode {
 /// The cases, each on the kernels that its marks allow.
 fn trials() -> Vec<Trial> {
     let usual = Fleet::new(|kernel| boot(kernel, |machine| machine));
-    let with_paths = Fleet::new(|kernel| boot(kernel, multipath::with_disk));
-    let with_peers = Fleet::new(boot_with_peers);
+    let with_fio = Fleet::new(boot_with_fio);
     let with_blkbook = Fleet::new(take_home::boot);
     let counting = Fleet::new(|kernel| boot(kernel, Machine::counting));
     let mut trials = Vec::new();
     for (case, _, marks) in cases() {
         let is = |mark| marks.contains(&mark);
-        let is_at_boot = case.ends_with("at_boot");
         for (nth, series) in KERNELS.iter().enumerate() {
             let is_default = series.name == DEFAULT || is_preview();
             let is_outer = nth == 0 || nth == KERNELS.len() - 1;
             let is_left_out = is(Mark::Outer) && !is_outer || is(Mark::Once) && !is_default;
-            // A kernel that was booted in this way reports the same at run time, so one case is enough.
-            if is_left_out && !is_soak() || is_at_boot && !is_default || arm::is_impossible(marks, series) {
+            if is_left_out && !is_soak() || is_impossible(marks, series) {
                 continue;
             }
-            let fleet = if is_at_boot {
-                Fleet::new(|kernel| {
-                    boot(kernel, |machine| Machine {
-                        append: "lockdown=confidentiality".to_owned(),
-                        ..machine
-                    })
-                })
-            } else if is(Mark::Alone) {
+            let fleet = if is(Mark::Alone) {
                 Fleet::new(|kernel| boot(kernel, |machine| machine))
-            } else if is(Mark::TwoPaths) {
-                with_paths.clone()
-            } else if is(Mark::Peers) {
-                with_peers.clone()
+            } else if is(Mark::Fio) {
+                with_fio.clone()
             } else if is(Mark::Blkbook) {
                 with_blkbook.clone()
             } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
@@ -275,10 +250,10 @@ fn trials() -> Vec<Trial> {
     // One kernel shows that what was ejected does the same.
     let ejected = Fleet::new(take_home::boot_ejected);
     let default = KERNELS.iter().position(|series| series.name == DEFAULT && arch() == Arch::HERE);
-    for (nth, (case, ..)) in
-        default.into_iter().flat_map(|nth| stages::by_their_checks().map(move |case| (nth, case)))
-    {
-        trials.push(ejected.trial(nth, &format!("ejected_{case}"), |guest| check(guest, case)));
+    if let Some(nth) = default {
+        for (case, ..) in stages::by_their_checks().filter(|(case, ..)| take_home::is_ejected(case)) {
+            trials.push(ejected.trial(nth, &format!("ejected_{case}"), |guest| check(guest, case)));
+        }
     }
     trials
 }
@@ -314,8 +289,8 @@ fn note_time(name: String, begin: Instant, cpu_time: Option<Duration>) {
 /// Prints the ten slowest cases, or all of them with `LAB_TIMES=1`.
 fn print_slowest() {
     let mut times = std::mem::take(&mut *TIMES.lock().unwrap_or_else(PoisonError::into_inner));
-    let shown = if std::env::var_os("LAB_TIMES").is_some() { times.len() } else { times.len().min(10) };
     times.sort_by(|one, other| other.cmp(one));
+    let shown = times.len().min(if std::env::var_os("LAB_TIMES").is_some() { usize::MAX } else { 10 });
     println!("The {shown} slowest of {} cases and boots:", times.len());
     for (time, cpu_time, name) in &times[..shown] {
         let cpu_time = cpu_time.map_or(String::new(), |time| format!("{:.1}", time.as_secs_f64()));
@@ -400,6 +375,18 @@ fn arch() -> Arch {
     arch.unwrap_or(Arch::HERE)
 }
 
+/// Whether fentry and fexit programs can attach on a kernel.
+fn has_fentry(series: &Series) -> bool {
+    arch() != Arch::Arm || series.has(Trait::FentryOnArm64)
+}
+
+/// Whether a case can't be right on a kernel.
+fn is_impossible(marks: &[Mark], series: &Series) -> bool {
+    let is_too_old = !marks.contains(&Mark::NoFentry) && !has_fentry(series);
+    let is_of_x86 = [Mark::X86, Mark::Fio].iter().any(|mark| marks.contains(mark));
+    arch() == Arch::Arm && (is_of_x86 || is_too_old)
+}
+
 /// The workbook for the guests' architecture.
 fn workbook() -> Result<Workbook> {
     cross::for_arch(Workbook::read()?, arch(), None)
@@ -423,12 +410,11 @@ fn ourselves(workbook: &Workbook) -> Result<PathBuf> {
     built.lines().find_map(executable).ok_or_else(|| common::Error::new("cargo built no test"))
 }
 
-/// Boots a kernel as [`boot`] does, with others' tools. The libraries of fio take 84 MB, so only the cases that need them
-/// have them.
-fn boot_with_peers(kernel: &str) -> Result<Vm> {
-    let peers = PEERS.into_iter().map(Tool::find).collect::<Result<Vec<_>>>()?;
+/// Boots a kernel as [`boot`] does, with fio. Its libraries take 84 MB, so only the cases that need it have it.
+fn boot_with_fio(kernel: &str) -> Result<Vm> {
+    let fio = FIO.find()?;
     boot(kernel, |mut machine| {
-        machine.binaries.extend(peers);
+        machine.binaries.push(fio);
         machine.memory *= 2;
         machine
     })
@@ -447,8 +433,6 @@ fn boot(kernel: &str, change: impl FnOnce(Machine) -> Machine) -> Result<Vm> {
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?]);
-    // Only one case needs it, and says so.
-    machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross().is_none()));
     for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(

@@ -8,7 +8,7 @@ use wire::prove::{Played, Scene};
 
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![prove_finds_no_fault_in_ours, prove_finds_each_fault(Outer),];
+pub const CASES: &[Case] = cases![prove_finds_no_fault_in_ours(Outer), prove_finds_each_fault(Outer),];
 
 const BIOLATENCY: &str = include_str!("../../prove/tools/biolatency.toml");
 const BITESIZE: &str = include_str!("../../prove/tools/bitesize.toml");

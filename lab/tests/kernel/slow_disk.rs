@@ -72,7 +72,7 @@ fn who_waits_for_metadata_has_the_file_system_uppermost() {
     let attempt = |time| -> Result<Option<(String, String)>> {
         let disk = NullBlk::with("vda", time, &[("memory_backed", 1)])?;
         let device = disk.device.display();
-        sh(&format!("mke2fs {device} && mkdir -p /tmp/meta && mount -t ext4 {device} /tmp/meta"));
+        sh(&format!("mke2fs -N 16 {device} && mkdir -p /tmp/meta && mount -t ext4 {device} /tmp/meta"));
         let _unmounted = AtEnd("umount /tmp/meta");
         sh(&format!(
             "mkdir /tmp/meta/cold && touch /tmp/meta/cold/file && umount /tmp/meta && mount -t ext4 {device} /tmp/meta"

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::panic::panic_any;
 use std::time::Duration;
 
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Observation;
 use guest::system::Setting;
 use guest::truth::{self, stack};
-use nix::sys::signal::Signal;
 
-use crate::guest::{AtEnd, Missed, io, is_in, quiet, sh, start, watch, watch_while, with_ext4};
+use crate::guest::{AtEnd, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -21,7 +19,6 @@ pub const CASES: &[Case] = cases![
     stage06_reports_a_stack_that_is_cut(Outer),
     stage06_reports_stacks_that_collide,
     stage06_does_not_notice_when_places_are_reused(Outer),
-    stage06_names_no_stranger_beside_a_return_probe(Outer),
 ];
 
 /// The stack of the slowest bio, outermost first. Each frame has a name, from the kernel's entry to `submit_bio()`.
@@ -34,46 +31,6 @@ fn whole_stack(seen: &Observation) -> Vec<&str> {
     assert!(stack.first().is_some_and(|first| entries.contains(first)), "{}", seen.stdout);
     assert_eq!(stack.last(), Some(&"submit_bio()"));
     stack
-}
-
-/// A return probe replaces the return address of the function. Up to 5.14, the kernel's stacks end there.
-fn stage06_names_no_stranger_beside_a_return_probe() {
-    const HIDDEN: &str = "... (a return probe hides the callers)";
-    quiet();
-    let read = || sh("dd if=/dev/scratch of=/dev/null bs=4k count=1 iflag=direct");
-    let (alone, _) = watch_while("stage06", read);
-    let whole = whole_stack(&alone);
-    assert!(whole.contains(&"vfs_read()"), "{whole:?}");
-    let (beside, ()) = watch_while("stage06", || {
-        // Second, because 5.10 has only two slots for the calls of vfs_read(), and each task that waits for what a program
-        // prints takes one.
-        let probe = start("bigreads --printk");
-        read();
-        probe.end(Signal::SIGINT).unwrap();
-    });
-    let seen = stack(&beside);
-    if is_in("..5.15") && cfg!(target_arch = "x86_64") {
-        // Other tasks had both slots, so no probe was at this read.
-        if seen == whole {
-            panic_any(Missed);
-        }
-        assert_eq!(seen[..2], [HIDDEN, "vfs_read()"], "{}", beside.stdout);
-        assert!(whole.ends_with(&seen[1..]), "{seen:?} {whole:?}");
-    } else {
-        assert_eq!(seen, whole);
-    }
-    // A program at the function's return is called in another way: the function itself is called by a trampoline.
-    let (beside, ()) = watch_while("stage06", || {
-        let probe = start("bigreads");
-        read();
-        probe.end(Signal::SIGINT).unwrap();
-    });
-    let (named, others): (Vec<_>, Vec<_>) =
-        stack(&beside).into_iter().partition(|frame| frame.ends_with("()"));
-    assert_eq!(others, ["... (a BPF program is attached to the next function)"], "{}", beside.stdout);
-    let mut seen = named.iter().copied();
-    assert!(whole.iter().all(|frame| seen.any(|other| other == *frame)), "{}", beside.stdout);
-    assert!(!named.iter().any(|frame| frame.contains("trampoline")), "{}", beside.stdout);
 }
 
 /// An independent truth: an ftrace kprobe event with the trigger `stacktrace`, which the kernel prints itself. On arm64,

@@ -1,22 +1,17 @@
 //! The workload tool `io` does what its report says, as the kernel counts it.
 
 use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use guest::null_blk::{NullBlk, long_enough};
 use guest::system::queue;
 
-use crate::guest::{AtEnd, around, io, quiet, stat};
+use crate::guest::{io, quiet, stat};
 use crate::requests::in_flight;
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![
-    io_has_as_many_in_flight_as_it_says(NoFentry),
-    io_notes_an_end_while_it_waits_for_the_next_begin(NoFentry),
-    io_names_the_setting_that_forbids_io_uring(NoFentry),
-];
+pub const CASES: &[Case] = cases![io_has_as_many_in_flight_as_it_says(NoFentry, Once),];
 
 /// Reads and writes of a disk with a known completion time. The disk's counters know how many there are, and how long all
 /// of them took.
@@ -65,39 +60,5 @@ fn io_has_as_many_in_flight_as_it_says() {
             Ok((is_as_asked && clock.p50_us < took * 1.5).then_some(()))
         })
         .unwrap();
-    }
-}
-
-/// An I/O that ends early, on a disk of 1 ms, and the next one begins a second later.
-fn io_notes_an_end_while_it_waits_for_the_next_begin() {
-    quiet();
-    let disk = NullBlk::new("early", Duration::from_millis(1)).unwrap();
-    for engine in ["libaio", "io_uring"] {
-        for pause in ["--interval 1000", "--rate_iops 1"] {
-            let work =
-                format!("write {} --engine {engine} --iodepth 4 --count 4 {pause}", disk.device.display());
-            let done = io(&work);
-            assert!(around(&done) >= 3_000_000_000, "{done}");
-            assert!(done.clock.as_ref().unwrap().p50_us < 1e6, "{done}");
-        }
-    }
-}
-
-fn io_names_the_setting_that_forbids_io_uring() {
-    const SETTING: &str = "/proc/sys/kernel/io_uring_disabled";
-    quiet();
-    let work = ["write", "/dev/scratch", "--engine", "io_uring"];
-    if !Path::new(SETTING).exists() {
-        guest::running::io(&work).unwrap();
-        return;
-    }
-    assert_eq!(fs::read_to_string(SETTING).unwrap(), "0\n", "what Debian sets");
-    let _end = AtEnd("echo 0 > /proc/sys/kernel/io_uring_disabled");
-    fs::write(SETTING, "2").unwrap();
-    let error = guest::running::io(&work).unwrap_err().to_string();
-    for part in
-        ["cannot use io_uring", "kernel.io_uring_disabled is 2", "fix:", "sysctl kernel.io_uring_disabled=0"]
-    {
-        assert!(error.contains(part), "{error}");
     }
 }

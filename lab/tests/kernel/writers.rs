@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use guest::null_blk::NullBlk;
 use guest::truth::{self, Event, histogram, histograms};
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::ctracer;
-use crate::ctracer_ends::has_session;
 use crate::guest::{end_exact, io, quiet, start, trace, watch_exact};
 use crate::stages::of_bios;
 use crate::{Case, cases};
@@ -21,7 +19,6 @@ pub const CASES: &[Case] = cases![
     ctracer_follows_each_bio_of_four_writers,
     ctracer_sees_each_end_in_a_task,
     examples_count_each_write_of_four_writers,
-    bitehist_misses_no_call_of_four_writers,
 ];
 
 /// The sum over all four threads.
@@ -109,7 +106,10 @@ fn ctracer_follows_each_bio_of_four_writers() {
     for name in ["submit_bio_noacct", "blk_mq_submit_bio"] {
         let function = tree.header.functions.iter().position(|function| function.name == name);
         let calls = tree.calls.iter().filter(|call| Some(call.function) == function);
-        assert!(!has_session() || calls.filter(|call| call.end.is_some()).count() == WRITES, "{name}");
+        assert!(
+            !ctracer::has_session() || calls.filter(|call| call.end.is_some()).count() == WRITES,
+            "{name}"
+        );
     }
 }
 
@@ -143,18 +143,6 @@ fn examples_count_each_write_of_four_writers() {
     assert_eq!(histograms(&size)[&done.pid].count(), WRITES as u64, "{size}");
     assert_eq!(count(&latency, "latency"), requests, "{latency}");
     assert_eq!(count(&heat, "cells"), requests, "{heat}");
-}
-
-/// Nothing else is traced, so nothing may be missed: the test does not start over.
-fn bitehist_misses_no_call_of_four_writers() {
-    quiet();
-    let stage = start("bitehist");
-    let before = truth::disk_ios().unwrap();
-    io("write /dev/scratch --size 512 --threads 4 --count 2500");
-    let requests = truth::disk_ios().unwrap() - before;
-    let seen = stage.end(Signal::SIGINT).unwrap();
-    assert_eq!(histogram(&seen.stdout).count(), requests, "{seen:?}");
-    assert!(!seen.stderr.contains("warning"), "{seen:?}");
 }
 
 /// The sum of all `count`s in a list of each interval's JSON.

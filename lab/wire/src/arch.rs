@@ -9,9 +9,8 @@
 //! - what a program must know of its stack and its registers (`common/build/include/arch.bpf.h`), and how functions get
 //!   their arguments (ctracer's `find.rs`). A stage has one source for all architectures.
 //!
-//! `make test-arm64` runs the kernels' cases in guests of arm64. `lab/tests/kernel/arm.rs` lists those that can't be right
-//! there, and why. `make test` runs every stage once in such a guest, if `make arm64` has been run on this machine. Otherwise
-//! it prints that arm64 is not tested.
+//! `make test-arm64` runs the kernels' cases in guests of arm64. `lab/tests/kernel/main.rs` marks those that can't be right
+//! there, and why. `make test` has no such guest; `cargo lab demo --arch arm64` runs every stage once in one.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
