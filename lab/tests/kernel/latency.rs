@@ -36,17 +36,17 @@ pub const CASES: &[Case] = cases![
 
 /// What biolatency counted for the requests of one disk and one kind.
 #[derive(Clone, Debug, Default)]
-struct Latency {
-    count: u64,
+pub struct Latency {
+    pub count: u64,
     total: u64,
     /// Smallest value of a bucket, and count.
     buckets: BTreeMap<u64, u64>,
 }
 
-type Kinds = BTreeMap<(String, String), Latency>;
+pub type Kinds = BTreeMap<(String, String), Latency>;
 
 /// Ends a biolatency with `-j` and adds up its intervals, by disk and flags.
-fn end(stage: Running) -> (Kinds, String) {
+pub fn end(stage: Running) -> (Kinds, String) {
     let seen = end_exact(stage);
     let mut kinds = Kinds::new();
     let intervals = seen.stdout.lines().count() as u64;

@@ -33,6 +33,7 @@ mod functions;
 mod guest;
 mod hello;
 mod latency;
+mod multipath;
 mod mystery;
 mod pagecache;
 mod prove;
@@ -49,6 +50,7 @@ mod take_home;
 mod variants;
 mod workload;
 mod writers;
+mod zoned;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -61,7 +63,7 @@ use clap::ValueEnum;
 use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Trial};
 use machine::cross;
-use machine::host::tools::{FIO, SETPRIV, Tool, output};
+use machine::host::tools::{FIO, MKFS_BTRFS, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, PREVIEWS, Series, Trait};
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
@@ -85,6 +87,8 @@ enum Mark {
     Once,
     /// It leaves the kernel unusable, so it has its own guest.
     Alone,
+    /// Its guest has an NVMe disk with two paths.
+    TwoPaths,
     /// Its guest has fio.
     Fio,
     /// Its guest has blkbook.
@@ -120,7 +124,9 @@ const CASES: &[&[Case]] = &[
     claims::CASES,
     split::CASES,
     containers::CASES,
+    zoned::CASES,
     questions::CASES,
+    multipath::CASES,
     take_home::CASES,
     workload::CASES,
 ];
@@ -220,6 +226,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
 /// The cases, each on the kernels that its marks allow.
 fn trials() -> Vec<Trial> {
     let usual = Fleet::new(|kernel| boot(kernel, |machine| machine));
+    let with_paths = Fleet::new(|kernel| boot(kernel, multipath::with_disk));
     let with_fio = Fleet::new(boot_with_fio);
     let with_blkbook = Fleet::new(take_home::boot);
     let counting = Fleet::new(|kernel| boot(kernel, Machine::counting));
@@ -235,6 +242,8 @@ fn trials() -> Vec<Trial> {
             }
             let fleet = if is(Mark::Alone) {
                 Fleet::new(|kernel| boot(kernel, |machine| machine))
+            } else if is(Mark::TwoPaths) {
+                with_paths.clone()
             } else if is(Mark::Fio) {
                 with_fio.clone()
             } else if is(Mark::Blkbook) {
@@ -433,6 +442,8 @@ fn boot(kernel: &str, change: impl FnOnce(Machine) -> Machine) -> Result<Vm> {
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?]);
+    // Only one case needs it, and says so.
+    machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross().is_none()));
     for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(

@@ -43,6 +43,7 @@ pub const DEPMOD: Tool = tool("depmod", "kmod", "finds out which modules need wh
 pub const READELF: Tool = tool("readelf", "binutils", "finds the libraries that a program needs");
 pub const SETPRIV: Tool = tool("setpriv", "util-linux", "ends the emulator when the lab is killed");
 /// For the tests.
+pub const MKFS_BTRFS: Tool = tool("mkfs.btrfs", "btrfs-progs", "makes a file system on a zoned disk");
 pub const FIO: Tool = tool("fio", "fio", "measures I/O by its own clock");
 /// The guest of `cargo lab shell` has it if this machine has it.
 pub const BPFTOOL: Tool = tool("bpftool", "bpftool", "shows loaded BPF programs and maps");
