@@ -3,6 +3,11 @@
 //!
 //! The scripts are TypeScript. After you change them, type `make present`, which needs npm, and commit the bundle
 //! `present.js`, too, so that nobody else needs npm. `npm run lock` updates the lock file.
+//!
+//! This is our own and not reveal.js. We tried its version 6.0.2 with the whole deck in December 2026. Its code steps show
+//! neither removed lines nor the words that changed, which are the lesson. So it would replace about 300 of 967 lines of
+//! TypeScript, and none of the Rust, and the page would have 20,684 elements and not 216. The presenter's window is blank after a
+//! reload, and on a phone, code has letters of 7.5 pixels and not 12. It would print all steps, which ours doesn't.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
