@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use ask::half::Half;
 use common::Result;
 use machine::workbook::Workbook;
 use questions::concept::When;
 
+use crate::half::Half;
 use crate::session::Session;
 
 /// Asks the questions of a form, and keeps the answers.
@@ -14,7 +14,7 @@ use crate::session::Session;
 /// # Errors
 /// If the learner has taken this half of the test, or the file can't be read or written.
 pub fn take(workbook: &Workbook, when: When, session: &mut Session<'_>) -> Result<ExitCode> {
-    let half = Half::begin(workbook, when, None)?;
+    let half = Half::begin(workbook, when)?;
     let Some(given) = session.test(when, &half.questions)? else {
         session.say("\nThe test is not finished, so nothing of it is kept.\n")?;
         return Ok(ExitCode::SUCCESS);
@@ -28,10 +28,10 @@ pub fn take(workbook: &Workbook, when: When, session: &mut Session<'_>) -> Resul
 mod tests {
     use std::fs;
 
-    use ask::half::kept;
     use questions::concept;
 
     use super::*;
+    use crate::half::kept;
 
     /// A learner who always types the same.
     fn taken(workbook: &Workbook, when: When, typed: &str) -> (String, Result<ExitCode>) {

@@ -22,21 +22,20 @@ pub struct Half<'a> {
 }
 
 impl<'a> Half<'a> {
-    /// Begins it. After the first half comes the other form; before it, `form` decides, or chance.
+    /// Begins it. The first half has a form by chance, and the second one the other form.
     ///
     /// # Errors
     /// If the learner has taken this half of the test, or a file can't be read.
-    pub fn begin(workbook: &'a Workbook, when: When, form: Option<char>) -> Result<Self> {
+    pub fn begin(workbook: &'a Workbook, when: When) -> Result<Self> {
         let (path, answers) = kept(&workbook.mine)?;
         if answers.iter().any(|answered| answered.when == when) {
             return Err(Error::new(format!("you have taken the test {when} the course already"))
                 .evidence(format!("{} has your answers", path.display()))
                 .fix("give this file to your instructor; to start over, delete it"));
         }
-        let form = match (answers.first(), form) {
-            (Some(first), _) => concept::other(first.form),
-            (None, Some(form)) if FORMS.contains(&form) => form,
-            (None, _) => FORMS[usize::from(random()? & 1 == 1)],
+        let form = match answers.first() {
+            Some(first) => concept::other(first.form),
+            None => FORMS[usize::from(random()? & 1 == 1)],
         };
         let questions = concept::form(&workbook.root, form)?;
         Ok(Self { workbook, when, form, questions, path, answers })
@@ -62,13 +61,6 @@ impl<'a> Half<'a> {
         let shown = self.path.strip_prefix(&self.workbook.root).unwrap_or(&self.path).display();
         Ok(format!("Thank you. {scores}Your answers and their times are in {shown}, and nowhere else."))
     }
-}
-
-/// Which halves the learner has taken.
-pub fn taken(workbook: &Workbook) -> Result<Vec<When>> {
-    let answers = kept(&workbook.mine)?.1;
-    let has = |when: &When| answers.iter().any(|answered| answered.when == *when);
-    Ok([When::Before, When::After].into_iter().filter(has).collect())
 }
 
 /// The learner's file, which need not exist yet, and the answers in it.

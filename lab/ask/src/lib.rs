@@ -8,7 +8,6 @@ use questions::truth::WRITE;
 use questions::{Asked, Question};
 
 pub mod answers;
-pub mod half;
 
 /// The arguments of the run that a program's predictions are about, after its name; each begins with a space.
 pub fn arguments(program: &Program, all: &[Question]) -> String {

@@ -8,6 +8,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 mod concept;
+mod half;
 mod session;
 
 use std::fs;

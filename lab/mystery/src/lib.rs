@@ -22,7 +22,8 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wire::mystery::{Cause, NewCase, cause_of, causes, list};
-use wire::play::{Move, Part, Played, RULES, SOCKET, Said, none_is_open};
+use wire::play::{Move, Part, RULES, SOCKET, Said, none_is_open};
+use wire::text::wrap;
 
 use crate::answer::{Answer, Grade};
 use crate::scene::Scene;
@@ -194,35 +195,36 @@ impl Game {
 
     fn introduction(&self) -> String {
         format!(
-            "\n{}\n{}\n\n{RULES}\n\n\
+            "\n{}\n\n{}\n{}\n\n{RULES}\n\n\
              \x20 look                       how slow it was in the last seconds\n\
              \x20 note WORDS                 write down what you have seen\n\
              \x20 answer                     list the causes; then: answer CAUSE PLACE NUMBER\n\
              \x20 hint, solution, status     get help, see an expert's way, see the complaint and your notes\n\
              \x20 exit                       end the case\n",
-            self.played().head(report::columns()),
+            self.head(),
+            wrap(&self.scene.story.words.complaint, report::columns()),
             self.look()
         )
     }
 
+    /// The case, and the time.
+    fn head(&self) -> String {
+        let Scene { number, seed, .. } = &self.scene;
+        format!("Case {number}, seed {seed}. {}", self.clock())
+    }
+
     /// How far the player is.
-    fn played(&self) -> Played {
-        let Scene { number, seed, story, .. } = &self.scene;
-        Played {
-            number: (*number).to_owned(),
-            seed: *seed,
-            complaint: story.words.complaint.clone(),
-            seconds: self.time().as_secs(),
-            limit: TIME.as_secs(),
-            clock: self.clock(),
-            notes: self.notes.clone(),
-            answers: self.answers.clone(),
-            hints: story.words.hints.iter().take(self.hints).cloned().collect(),
-            all_hints: story.words.hints.len(),
-            is_solved: self.solved.is_some(),
-            is_open: self.is_open || self.solved.is_some(),
-            is_cured: self.is_cured,
+    fn status(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
+        let words = &self.scene.story.words;
+        say(Said::Lines(format!("{}\n", self.head())))?;
+        say(Said::Text(words.complaint.clone()))?;
+        let mut text = String::new();
+        for (what, lines) in [("Notes", &self.notes), ("Answers", &self.answers)] {
+            if !lines.is_empty() {
+                text += &format!("\n{what}:\n  {}", lines.join("\n  "));
+            }
         }
+        say(Said::Lines(format!("{text}\nHints: {} of {}", self.hints, words.hints.len())))
     }
 
     fn look(&self) -> String {
@@ -268,7 +270,7 @@ impl Game {
                 self.notes.push(note.clone());
                 say(Said::Lines(note))
             }
-            Move::Status => say(Said::Played(Box::new(self.played()))),
+            Move::Status => self.status(say),
             Move::Answer { cause: None, .. } => say(Said::Lines(format!(
                 "{}\nanswer CAUSE PLACE NUMBER, such as: answer slow-disk vdz 7ms",
                 causes()

@@ -1,23 +1,58 @@
 //! The mystery disks, played by the machine. With `LAB_SOAK=1`, with more seeds.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use guest::running::Killed;
 use mystery::answer::{Answer, Truth};
 use mystery::scene::Scene;
 use mystery::story::{SAVE, Twin};
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, killpg};
+use wire::play::SOCKET;
 
-use crate::guest::{is_in, sh, stat, wait_until};
+use crate::guest::{is_in, quiet, sh, stat, wait_until};
 use crate::{Case, Mark, or_soak};
 
-/// A case for each mystery.
+/// A case for each mystery, and one for how they end.
 pub fn cases() -> impl Iterator<Item = Case> {
-    wire::mystery::CASES.into_iter().map(|wire::mystery::Case { number, .. }| -> Case {
+    let plays = wire::mystery::CASES.into_iter().map(|wire::mystery::Case { number, .. }| -> Case {
         let name = format!("mystery_{number}").leak();
         (name, |name| play(name.trim_start_matches("mystery_")), &[Mark::Counted, Mark::Once])
-    })
+    });
+    let ends: Case =
+        ("a_mystery_ends_with_its_terminal", |_| a_mystery_ends_with_its_terminal(), &[Mark::Once]);
+    plays.chain([ends])
+}
+
+/// As somebody closes the workshop's terminal in which it is played: nothing of it outlives that.
+fn a_mystery_ends_with_its_terminal() {
+    quiet();
+    let disks = || fs::read_dir("/sys/block").unwrap().count();
+    let before = disks();
+    let pty = openpty(None, None).unwrap();
+    let copy = || pty.slave.try_clone().unwrap();
+    let mut shell = Command::new("setsid");
+    shell.args(["-c", "sh"]).stdin(copy()).stdout(copy()).stderr(copy());
+    let mut shell = Killed(shell.spawn().unwrap());
+    let mut screen = File::from(pty.master);
+    screen.write_all(b"mystery start 01 --seed 1\n").unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("case 01:") {
+        let mut chunk = [0; 4096];
+        let read = screen.read(&mut chunk).unwrap();
+        seen.extend_from_slice(&chunk[..read]);
+    }
+    assert!(disks() > before, "{}", String::from_utf8_lossy(&seen));
+    killpg(shell.pid(), Signal::SIGHUP).unwrap();
+    shell.0.wait().unwrap();
+    wait_until("its disks are gone", || disks() == before);
+    assert!(!Path::new(SOCKET).exists());
 }
 
 /// In how many forms a case comes. The first seeds have one each.

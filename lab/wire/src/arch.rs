@@ -10,7 +10,7 @@
 //!   their arguments (ctracer's `find.rs`). A stage has one source for all architectures.
 //!
 //! `make test-arm64` runs the kernels' cases in guests of arm64. `lab/tests/kernel/main.rs` marks those that can't be right
-//! there, and why. `make test` has no such guest; `cargo lab demo --arch arm64` runs every stage once in one.
+//! there, and why. `make test` has no such guest; `cargo lab demo --arch arm64` runs most stages once in one.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use clap::Args;
 use common::{Error, Result};
-use serde::Serialize;
 
 #[derive(Clone, Debug, Args)]
 pub struct NewCase {
@@ -54,7 +53,7 @@ pub fn find(number: &str) -> Result<Case> {
 }
 
 /// What can be wrong, where to look for it, and which number proves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The word for the answer.
     pub word: &'static str,

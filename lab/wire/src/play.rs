@@ -1,5 +1,4 @@
-//! How a mystery is played: what a player asks the process that made the case, and what that answers. A terminal prints the
-//! answers as text, and the workshop's page shows them.
+//! How a mystery is played: what a player asks the process that made the case, and what that answers.
 //!
 //! A player connects to [`SOCKET`], writes a [`Move`] as a line of JSON, and reads a line for each [`Said`].
 
@@ -71,7 +70,6 @@ pub enum Said {
         command: String,
     },
     Graded(Vec<Part>),
-    Played(Box<Played>),
     Error(Error),
 }
 
@@ -82,32 +80,6 @@ pub struct Part {
     pub is_right: bool,
     /// The verdict, and what it is about.
     pub verdict: String,
-}
-
-/// A case that is played.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Played {
-    pub number: String,
-    pub seed: u64,
-    /// What somebody complains about.
-    pub complaint: String,
-    /// How many seconds the player has taken, with what the answers cost.
-    pub seconds: u64,
-    /// How many there are.
-    pub limit: u64,
-    /// The same in words.
-    pub clock: String,
-    /// What the player has written down, and when.
-    pub notes: Vec<String>,
-    /// The player's answers, with how much was right.
-    pub answers: Vec<String>,
-    pub hints: Vec<String>,
-    pub all_hints: usize,
-    /// Whether an answer was right.
-    pub is_solved: bool,
-    /// Whether it can be cured: an answer was right, or the solution was shown.
-    pub is_open: bool,
-    pub is_cured: bool,
 }
 
 impl Said {
@@ -121,7 +93,6 @@ impl Said {
                 let line = |Part { name, verdict, .. }: &Part| format!("{name:<8}{verdict}");
                 parts.iter().map(line).collect::<Vec<_>>().join("\n")
             }
-            Self::Played(played) => played.text(columns),
             Self::Error(error) => format!("Error: {error}"),
         }
     }
@@ -133,23 +104,5 @@ impl Said {
             Self::Error(_) => true,
             _ => false,
         }
-    }
-}
-
-impl Played {
-    /// The case, the time, and the complaint.
-    pub fn head(&self, columns: usize) -> String {
-        let Self { number, seed, clock, complaint, .. } = self;
-        format!("Case {number}, seed {seed}. {clock}\n\n{}", wrap(complaint, columns))
-    }
-
-    fn text(&self, columns: usize) -> String {
-        let mut text = self.head(columns);
-        for (what, lines) in [("Notes", &self.notes), ("Answers", &self.answers)] {
-            if !lines.is_empty() {
-                text += &format!("\n{what}:\n  {}", lines.join("\n  "));
-            }
-        }
-        text + &format!("\nHints: {} of {}", self.hints.len(), self.all_hints)
     }
 }
