@@ -10,6 +10,8 @@ use nix::errno::Errno;
 use nix::mount::umount;
 use wire::command::output;
 
+use crate::system::{queue, write};
+
 /// A disk with a known completion time: null_blk's timer completes each I/O this long after it was submitted.
 /// Dropping this removes the disk. See the kernel's `Documentation/block/null_blk.rst`.
 #[derive(Debug)]
@@ -45,11 +47,27 @@ impl NullBlk {
         let device = device.ok_or_else(|| Error::new("null_blk made no disk").evidence(names.join(", ")))?;
         // In ms. After the default of 30 s, the kernel would give up a request. In this mode the disk makes none.
         if !settings.contains(&("queue_mode", 0)) {
-            let timeout = crate::system::queue(&device.to_string_lossy(), "io_timeout")?;
+            let timeout = queue(&device.to_string_lossy(), "io_timeout")?;
             fs::write(timeout, "1000000").or_cause("null_blk refuses a longer I/O timeout")?;
         }
         Ok(Self { folder, device })
     }
+}
+
+/// Makes a disk with these settings of null_blk, and writes these files of its queue.
+pub fn disk(
+    name: &str,
+    time: Duration,
+    settings: &[(&str, u128)],
+    files: &[(&str, &str)],
+) -> Result<NullBlk> {
+    // The scheduler is built in, or a module without an alias here by which the kernel would find it.
+    let _ = Command::new("modprobe").args(["-q", "mq-deadline"]).status();
+    let disk = NullBlk::with(name, time, settings)?;
+    for (file, value) in files {
+        write(&queue(&disk.device.to_string_lossy(), file)?, value)?;
+    }
+    Ok(disk)
 }
 
 /// Loads null_blk, and mounts the file system with the settings of its disks.

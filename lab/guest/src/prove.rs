@@ -1,7 +1,8 @@
 //! In the guest: makes known I/O for a tool to see. It doesn't look at what the tool says; `cargo lab prove` does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,12 +14,16 @@ use common::{Error, OrCause, Result};
 use libbpf_rs::query::ProgInfoIter;
 use nix::libc;
 use nix::sys::signal::{Signal, killpg};
-use wire::prove::{Counted, Disk, Played, Process, Scene, Tool};
-use wire::workload::Io;
+use nix::sys::stat::{major, minor, stat};
+use wire::command::output;
+use wire::prove::{Counted, Disk, Op, Played, Process, Scene, Tool};
+use wire::workload::{Io, Kind};
 
-use crate::null_blk::NullBlk;
-use crate::running::{Killed, io};
-use crate::system::WithoutFs;
+use crate::device_mapper::Linear;
+use crate::null_blk::{self, NullBlk};
+use crate::running::{Killed, done};
+use crate::system::{Cgroup, WithoutFs};
+use crate::workload::prepare;
 
 /// Where the tool's output goes. A pipe could be full while nobody reads it.
 const STDOUT: &str = "/tmp/proved";
@@ -29,43 +34,29 @@ const STDERR: &str = "/tmp/proved-errors";
 /// # Errors
 /// If the scene can't be made, or if the kernel's counters don't agree that it was: then the tool is not to blame.
 pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
-    let _without = WithoutFs::new()?;
-    let disks = scene.disks.iter().map(disk).collect::<Result<Vec<_>>>()?;
+    let stage = Stage::new(scene)?;
     // Whatever looked at the new disks has read them.
-    let before = scene.disks.iter().zip(&disks).map(counted).collect::<Result<Vec<_>>>()?;
-    let devices: Vec<_> = scene.disks.iter().map(|disk| &*disk.name).zip(&disks).collect();
+    let before = stage.counted()?;
     let known = programs();
-    let argv: Vec<_> = tool.argv.iter().map(|word| filled(word, &devices, "")).collect();
-    let mut played = Played {
-        disks: Vec::new(),
-        done: Vec::new(),
-        stdout: String::new(),
-        stderr: String::new(),
-        failed: None,
-        left: 0,
-    };
-    let mut child = Group(Killed(spawn(&argv)?));
+    let argv: Vec<_> = tool.argv.iter().map(|word| stage.filled(word, "", false)).collect();
+    let mut played = Played::default();
+    let mut child = Group(Killed(spawn(&argv, tool.root.as_deref())?));
     if is_attached(&mut child.0, tool) {
         for line in &scene.io {
-            played.done.push(process(line, &devices)?);
+            played.done.push(stage.process(line)?);
         }
-        let since = |(now, before): (Result<Counted>, Counted)| {
-            let now = now?;
-            let [reads, writes] = [now.reads - before.reads, now.writes - before.writes];
-            Ok(Counted { reads, writes, bytes: now.bytes - before.bytes, ..now })
-        };
         // A bio ends a moment before the kernel counts its request.
         let mut planned = Ok(());
         until(
             || {
-                let counted = scene.disks.iter().zip(&disks).map(counted).zip(before.clone()).map(since);
-                planned = counted.collect::<Result<_>>().and_then(|disks| {
+                let counted = stage.counted().map(|now| since(now, &before));
+                planned = counted.and_then(|disks| {
                     played.disks = disks;
                     is_as_planned(scene, &played)
                 });
                 planned.is_ok()
             },
-            LIMIT,
+            SOON,
         );
         planned?;
         thread::sleep(Duration::from_secs(tool.behind));
@@ -95,35 +86,213 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
             played.left = programs().difference(&known).count() as u64;
             played.left == 0
         },
-        Duration::from_secs(30),
+        SOON,
     );
     Ok(played)
 }
 
+/// A scene's disks, and whatever else it needs.
+struct Stage<'a> {
+    scene: &'a Scene,
+    above: Vec<Option<Linear>>,
+    /// An open disk keeps its page cache.
+    _open: Vec<File>,
+    disks: Vec<NullBlk>,
+    limited: Option<Cgroup>,
+    _without: Option<WithoutFs>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(scene: &'a Scene) -> Result<Self> {
+        let without = (!scene.disks.is_empty()).then(WithoutFs::new).transpose()?;
+        let disks = scene.disks.iter().map(disk).collect::<Result<Vec<_>>>()?;
+        let above = scene.disks.iter().zip(&disks).map(|(planned, disk)| {
+            let whole = [(&*disk.device, 64 << 11)];
+            planned.mapped.then(|| Linear::new("above", &whole)).transpose()
+        });
+        let above = above.collect::<Result<Vec<_>>>()?;
+        let limited = scene.limit.map(|_| Cgroup::new("limited")).transpose()?;
+        let opened = |disk: &NullBlk| File::open(&disk.device).or_cause("cannot open a disk");
+        let open = disks.iter().map(opened).collect::<Result<_>>()?;
+        let this = Self { scene, above, _open: open, disks, limited, _without: without };
+        for line in &scene.io {
+            if let Some(kind) = this.io(line)? {
+                prepare(kind.parts().1)?;
+            }
+        }
+        if let (Some(limit), Some(group)) = (scene.limit, &this.limited) {
+            for disk in &this.disks {
+                let (major, minor) = number(&disk.device)?;
+                group.set("io.max", &format!("{major}:{minor} riops={limit} wiops={limit}"))?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// A word, or what the kernel calls the disk that it names, such as `@slow` or `/dev/@slow`.
+    fn filled(&self, word: &str, folder: &str, of_io: bool) -> String {
+        let mut all = self.scene.disks.iter().zip(self.disks.iter().zip(&self.above));
+        let named = all.find_map(|(planned, (disk, above))| {
+            let before = word.strip_suffix(&*planned.name)?.strip_suffix('@')?;
+            let device = above.as_ref().filter(|_| of_io).map_or(&disk.device, |above| &above.device);
+            ["", "/dev/"].contains(&before).then(|| format!("{before}{folder}{}", name_of(device)))
+        });
+        named.unwrap_or_else(|| word.to_owned())
+    }
+
+    /// The words of a process of the scene.
+    fn words(&self, line: &str) -> Vec<String> {
+        line.split(' ').map(|word| self.filled(word, "/dev/", true)).collect()
+    }
+
+    /// What `io` would do. `None` for a discard, which is not its business.
+    fn io(&self, line: &str) -> Result<Option<Kind>> {
+        if line.starts_with("discard ") {
+            return Ok(None);
+        }
+        let io = Io::try_parse_from(["io".to_owned()].into_iter().chain(self.words(line)));
+        io.or_cause("a scene has an `io` that doesn't exist").map(|io| Some(io.kind))
+    }
+
+    /// Runs a process.
+    fn process(&self, line: &str) -> Result<Process> {
+        let words = self.words(line);
+        let disk = line.split(' ').find_map(|word| word.strip_prefix('@')).unwrap_or_default().to_owned();
+        let Some(kind) = self.io(line)? else {
+            let [_, device, _, size] = &words[..] else {
+                return Err(Error::new("a scene has a wrong discard"));
+            };
+            let start = Instant::now();
+            output(&mut self.command(&["blkdiscard", "-o", "0", "-l", size, device]))?;
+            let max_us = start.elapsed().as_secs_f64() * 1e6;
+            let size = size.parse().or_cause("a discard has a wrong size")?;
+            return Ok(Process {
+                disk,
+                op: Op::Discard,
+                pid: pid()?,
+                count: 1,
+                size,
+                max_us,
+                ..Process::default()
+            });
+        };
+        let program = match &self.scene.called {
+            Some(name) => {
+                let file = Path::new("/tmp").join(name);
+                let _ = symlink("/bin/io", &file);
+                file.to_string_lossy().into_owned()
+            }
+            None => "io".to_owned(),
+        };
+        let argv: Vec<_> = [&*program].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let done = done(&mut self.command(&argv))?;
+        let clock = done.clock.ok_or_else(|| Error::new("an `io` of a scene has no --engine"))?;
+        Ok(Process {
+            disk,
+            op: if kind.writes() { Op::Write } else { Op::Read },
+            pid: pid()?,
+            count: done.count,
+            size: done.bytes / done.count,
+            // Before it drops what is in the page cache, it writes that.
+            fsyncs: clock.fsyncs + u64::from(matches!(kind, Kind::ReadCold(_))),
+            cached: matches!(kind, Kind::Read(_)),
+            max_us: clock.max_us.max(clock.fsync_max_us),
+            ns: done.last_ns - done.first_ns,
+        })
+    }
+
+    /// A command that says which process it is, in the cgroup and the namespace that it belongs to.
+    fn command(&self, argv: &[&str]) -> Command {
+        // The shell's own number, by the /proc of the namespace that the tool is in.
+        const SCRIPT: &str = r#"[ -z "$1" ] || echo 0 > "$1"
+            read -r pid rest < /proc/self/stat; echo "$pid" > "$0"; shift; exec "$@""#;
+        let procs = self.limited.as_ref().map(|group| group.folder.join("cgroup.procs"));
+        let begin: &[&str] = if self.scene.container { &["unshare", "-p", "-f", "sh"] } else { &["sh"] };
+        let mut command = Command::new(begin[0]);
+        command.args(&begin[1..]).args(["-c", SCRIPT, PID]).arg(procs.unwrap_or_default()).args(argv);
+        command
+    }
+
+    /// What the kernel says of the disks, which exist only for this scene.
+    fn counted(&self) -> Result<Vec<Counted>> {
+        let all = self.scene.disks.iter().zip(&self.disks).zip(&self.above);
+        all.map(|((planned, disk), above)| {
+            let device = name_of(&disk.device);
+            let file = Path::new("/sys/block").join(&device).join("stat");
+            let text = fs::read_to_string(file).or_cause("cannot read a disk's counts")?;
+            let numbers: Vec<u64> =
+                text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+            // Its time follows each, and three numbers of the whole disk follow those of the writes.
+            let [reads, rm, rs, _, writes, wm, ws, _, _, _, _, discards, dm, ds, _, flushes, ..] =
+                numbers[..]
+            else {
+                return Err(Error::new("a disk's counts are malformed").evidence(text));
+            };
+            let above = match above {
+                Some(above) => Some((name_of(&above.device), number(&above.device)?)),
+                None => None,
+            };
+            Ok(Counted {
+                name: planned.name.clone(),
+                device,
+                number: number(&disk.device)?,
+                above,
+                us: planned.us,
+                stat: BTreeMap::from([
+                    (Op::Read, [reads, rm, 512 * rs]),
+                    (Op::Write, [writes, wm, 512 * ws]),
+                    (Op::Discard, [discards, dm, 512 * ds]),
+                    (Op::Flush, [flushes, 0, 0]),
+                ]),
+            })
+        })
+        .collect()
+    }
+}
+
+/// What was counted since then.
+fn since(mut now: Vec<Counted>, before: &[Counted]) -> Vec<Counted> {
+    for (now, before) in now.iter_mut().zip(before) {
+        for (now, before) in now.stat.values_mut().zip(before.stat.values()) {
+            now.iter_mut().zip(before).for_each(|(now, before)| *now -= before);
+        }
+    }
+    now
+}
+
+/// Where a process of a scene says which one it is.
+const PID: &str = "/tmp/proved-pid";
+
+fn pid() -> Result<u32> {
+    let text = fs::read_to_string(PID).or_cause("a process did not say which one it is")?;
+    text.trim().parse().or_cause("a process did not say which one it is")
+}
+
 fn disk(disk: &Disk) -> Result<NullBlk> {
-    let depth = disk.depth.map(|depth| ("hw_queue_depth", u128::from(depth)));
-    NullBlk::with(&disk.name, Duration::from_micros(disk.us), depth.as_slice())
+    let settings: Vec<_> = disk.set.iter().map(|(key, value)| (&**key, u128::from(*value))).collect();
+    let files: Vec<_> = disk.queue.iter().map(|(file, value)| (&**file, &**value)).collect();
+    null_blk::disk(&disk.name, Duration::from_micros(disk.us), &settings, &files)
 }
 
-/// A word, or what the kernel calls the disk that it names, such as `@slow` or `/dev/@slow`.
-fn filled(word: &str, disks: &[(&str, &NullBlk)], folder: &str) -> String {
-    let named = disks.iter().find_map(|(name, disk)| {
-        let before = word.strip_suffix(name)?.strip_suffix('@')?;
-        ["", "/dev/"].contains(&before).then(|| format!("{before}{folder}{}", name_of(disk)))
-    });
-    named.unwrap_or_else(|| word.to_owned())
+fn name_of(device: &Path) -> String {
+    device.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn name_of(disk: &NullBlk) -> String {
-    disk.device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+fn number(device: &Path) -> Result<(u64, u64)> {
+    let number = stat(device).or_cause("cannot find out a disk's number")?.st_rdev;
+    Ok((major(number), minor(number)))
 }
 
 fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|program| program.id).collect()
 }
 
-fn spawn(argv: &[String]) -> Result<Child> {
-    let [name, args @ ..] = argv else { return Err(Error::new("no tool was named")) };
+fn spawn(argv: &[String], root: Option<&str>) -> Result<Child> {
+    let argv = match root {
+        Some(root) => [&["chroot".to_owned(), with_system(root)?][..], argv].concat(),
+        None => argv.to_vec(),
+    };
+    let [name, args @ ..] = &argv[..] else { return Err(Error::new("no tool was named")) };
     // New ones, whatever an earlier tool has left running.
     let file = |path| {
         let _ = fs::remove_file(path);
@@ -132,6 +301,15 @@ fn spawn(argv: &[String]) -> Result<Child> {
     let mut command = Command::new(name);
     command.args(args).stdin(Stdio::null()).stdout(file(STDOUT)?).stderr(file(STDERR)?);
     command.process_group(0).spawn().or_cause(format!("cannot start {name}"))
+}
+
+/// Lets a folder that will be a tool's root have what the kernel shows.
+fn with_system(root: &str) -> Result<String> {
+    const MOUNT: &str = r#"[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd; for i in proc sys dev; do
+        mkdir -p "$0/$i"; grep -q " $0/$i " /proc/mounts || mount --rbind "/$i" "$0/$i" || exit; done
+        mkdir -p "$0/tmp""#;
+    output(Command::new("sh").args(["-c", MOUNT, root]))?;
+    Ok(root.to_owned())
 }
 
 /// A tool and what it starts. All of them end with this.
@@ -152,6 +330,9 @@ impl Drop for Group {
 
 /// How long a tool may take until it watches, and until it ends.
 const LIMIT: Duration = Duration::from_secs(300);
+
+/// How long the kernel may take to count what has ended, or to free what nobody holds.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Looks again and again. `false` if it is not so within this time.
 fn until(mut is_so: impl FnMut() -> bool, limit: Duration) -> bool {
@@ -204,53 +385,31 @@ const SLEEPS: [libc::c_long; 7] = [
 const SLEEPS: [libc::c_long; 4] =
     [libc::SYS_clock_nanosleep, libc::SYS_epoll_pwait, libc::SYS_ppoll, libc::SYS_pselect6];
 
-/// Runs an `io`.
-fn process(line: &str, disks: &[(&str, &NullBlk)]) -> Result<Process> {
-    let words: Vec<_> = line.split(' ').map(|word| filled(word, disks, "/dev/")).collect();
-    let io_of = Io::try_parse_from(["io"].into_iter().chain(words.iter().map(String::as_str)));
-    let kind = io_of.or_cause("a scene has an `io` that doesn't exist")?.kind;
-    let (_, what) = kind.parts();
-    let is_its = |disk: &&(&str, &NullBlk)| disk.1.device == what.target;
-    let disk = disks.iter().find(is_its).ok_or_else(|| Error::new("a scene's `io` is for no disk of it"))?.0;
-    let done = io(&words)?;
-    Ok(Process {
-        disk: disk.to_owned(),
-        is_write: kind.writes(),
-        pid: done.pid,
-        count: done.count,
-        size: done.bytes / done.count,
-        max_us: done.clock.map_or(f64::MAX, |clock| clock.max_us),
-    })
-}
-
-/// What the kernel says of a disk that exists only for this scene.
-fn counted((planned, disk): (&Disk, &NullBlk)) -> Result<Counted> {
-    let device = name_of(disk);
-    let stat = fs::read_to_string(Path::new("/sys/block").join(&device).join("stat"));
-    let stat = stat.or_cause("cannot read a disk's counts")?;
-    let numbers: Vec<u64> = stat.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    let [reads, _, read, _, writes, _, written, ..] = numbers[..] else {
-        return Err(Error::new("a disk's counts are malformed").evidence(stat));
-    };
-    let bytes = 512 * (read + written);
-    Ok(Counted { name: planned.name.clone(), device, us: planned.us, reads, writes, bytes })
-}
-
-/// Fails unless the kernel's own counters say the same as `io`.
+/// Fails unless the kernel's own counters say the same as the processes.
 fn is_as_planned(scene: &Scene, played: &Played) -> Result<()> {
-    for disk in &played.disks {
-        let of = |is_write: bool| {
-            let its = played.done.iter().filter(move |io| io.disk == disk.name && io.is_write == is_write);
-            its.fold((0, 0), |(count, bytes), io| (count + io.count, bytes + io.count * io.size))
-        };
-        let ((reads, read), (writes, written)) = (of(false), of(true));
-        if (disk.reads, disk.writes, disk.bytes) != (reads, writes, read + written) {
-            return Err(Error::new(format!("the scene {} did not happen as it should", scene.name)).evidence(
-                format!(
-                    "io read {reads} times and wrote {writes} times on {}, and /sys/block/{}/stat says {} and {}",
-                    disk.name, disk.device, disk.reads, disk.writes
-                ),
-            ));
+    for (planned, disk) in scene.disks.iter().zip(&played.disks) {
+        let its = || played.done.iter().filter(|it| it.disk == planned.name && !it.cached);
+        let fsyncs: u64 = its().map(|it| it.fsyncs).sum();
+        for (op, [ios, merged, bytes]) in &disk.stat {
+            let of = its().filter(|it| it.op == *op);
+            let (count, size) = of.fold((0, 0), |(n, bytes), it| (n + it.count, bytes + it.count * it.size));
+            let counted = match op {
+                // Without a write cache, there is nothing to flush.
+                Op::Flush => *ios == if planned.set.contains_key("cache_size") { fsyncs } else { 0 },
+                // A flush without data counts as a write, too.
+                Op::Write if fsyncs > 0 => [count, count + fsyncs].contains(ios),
+                _ if planned.merges => ios + merged == count,
+                _ => [*ios, *merged] == [count * planned.pieces, 0],
+            };
+            if !counted || *bytes != size {
+                return Err(Error::new(format!("the scene {} did not happen as it should", scene.name)).evidence(
+                    format!(
+                        "{count} times {op:?} and {size} bytes on {}, {fsyncs} fsyncs, and /sys/block/{}/stat \
+                         says {ios}, {merged} of them merged, and {bytes} bytes",
+                        disk.name, disk.device
+                    ),
+                ));
+            }
         }
     }
     Ok(())

@@ -122,3 +122,65 @@ impl Drop for Setting {
         }
     }
 }
+
+/// Where cgroups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// The name of a cgroup in another one.
+const CHILD: &str = "app";
+
+/// A cgroup. Dropping this removes it.
+#[derive(Debug)]
+pub struct Cgroup {
+    pub folder: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes one.
+    pub fn new(name: &str) -> Result<Self> {
+        const MOUNT: &str =
+            "grep -q ' /sys/fs/cgroup ' /proc/mounts || mount -t cgroup2 cgroup2 /sys/fs/cgroup";
+        output(Command::new("sh").args(["-c", MOUNT]))?;
+        write(&Path::new(CGROUPS).join("cgroup.subtree_control"), "+memory +io")?;
+        let folder = Path::new(CGROUPS).join(name);
+        fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
+        Ok(Self { folder })
+    }
+
+    /// Removes one that a process left behind which was killed.
+    pub fn remove(name: &str) {
+        let folder = Path::new(CGROUPS).join(name);
+        let _ = fs::remove_dir(folder.join(CHILD));
+        let _ = fs::remove_dir(folder);
+    }
+
+    /// Makes one in this one, which then has no processes of its own.
+    pub fn child(&self) -> Result<Self> {
+        self.set("cgroup.subtree_control", "+io")?;
+        let folder = self.folder.join(CHILD);
+        fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
+        Ok(Self { folder })
+    }
+
+    /// The bytes that one of its files names, such as `memory.max`; `max`, which is no limit, counts as none.
+    pub fn bytes(&self, file: &str) -> u64 {
+        let text = fs::read_to_string(self.folder.join(file));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+    }
+
+    /// Writes one of its files, such as `memory.max`.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+        write(&self.folder.join(file), value)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // If this fails, it ends with the guest.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Writes a file in `/sys`.
+pub fn write(file: &Path, value: &str) -> Result<()> {
+    fs::write(file, value).or_cause(format!("cannot write {value} to {}", file.display()))
+}

@@ -39,9 +39,18 @@ impl Boot {
 
     /// Boots a guest with these programs.
     pub fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
+        self.start(&self.machine(workbook, binaries)?)
+    }
+
+    /// A guest with these programs.
+    pub fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
         let limit = Duration::from_secs(self.boot_limit);
         let machine = Machine::with(workbook, &self.kernel, binaries)?;
-        let machine = Machine { accel: self.accel, append: self.append.clone(), limit, ..machine };
+        Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })
+    }
+
+    /// Boots it, and says so.
+    pub fn start(&self, machine: &Machine) -> Result<Vm> {
         let other = if self.arch == Arch::HERE { String::new() } else { format!(" on {}", self.arch) };
         eprintln!("Booting Linux {}{other} ...", self.kernel);
         let guest = machine.boot()?;

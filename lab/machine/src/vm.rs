@@ -25,7 +25,8 @@ use crate::host::tools::{SETPRIV, emulator, output};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
-use crate::qemu::{self, CommandLine, DISKS, MEMORY, RAW_BYTES};
+pub use crate::qemu::MEMORY;
+use crate::qemu::{self, CommandLine, DISKS, RAW_BYTES};
 use crate::signals;
 use crate::workbook::{Cross, Workbook};
 
@@ -85,6 +86,8 @@ pub struct Machine {
     pub arguments: Vec<String>,
     /// Where its libraries are, if it is of another architecture than this machine.
     pub cross: Option<Cross>,
+    /// More files of this machine, and their paths in the guest.
+    pub copies: Vec<(PathBuf, PathBuf)>,
     /// The folder in which to remember whether KVM works here.
     pub state: PathBuf,
 }
@@ -135,6 +138,7 @@ impl Machine {
             memory: MEMORY,
             arguments: Vec::new(),
             cross: workbook.cross().cloned(),
+            copies: Vec::new(),
             state: workbook.state_dir(),
         })
     }
@@ -211,6 +215,7 @@ impl Machine {
             binaries: self.binaries.clone(),
             cross: self.cross.as_ref(),
             profile: image::PROFILE,
+            copies: self.copies.clone(),
             ..image::Content::default()
         };
         image::write(&at("initramfs"), &content)?;

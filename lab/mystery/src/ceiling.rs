@@ -10,9 +10,10 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 use guest::system::queue;
+use guest::system::write;
 
 use crate::job::{Job, Stream};
-use crate::parts::{JOBS, job, shuffled, truth, write};
+use crate::parts::{JOBS, job, shuffled, truth};
 use crate::served_disk::{ServedDisk, names};
 use crate::story::{Kept, Parts, Story, Twin};
 

@@ -13,10 +13,12 @@ use common::Result;
 use fastrand::Rng;
 use guest::device_mapper::Linear;
 use guest::null_blk::NullBlk;
+use guest::null_blk::disk;
 use guest::system::queue;
+use guest::system::write;
 
 use crate::job::{Job, Stream};
-use crate::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
+use crate::parts::{DISKS, JOBS, VOLUME, job, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Story, Twin};
 
 /// Sectors of each half.

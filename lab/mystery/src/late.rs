@@ -15,8 +15,10 @@ use nix::libc;
 use wire::command::output;
 
 use crate::job::{Access, Job, Stream};
-use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, shuffled, truth};
+use crate::parts::{DISKS, GROUPS, JOBS, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Story, Twin};
+use guest::null_blk::disk;
+use guest::system::Cgroup;
 
 /// How many threads write.
 const THREADS: u64 = 2;
@@ -84,7 +86,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {
         match twin {
             Twin::One => jobs[1].order(&[calm])?,
-            Twin::Other => crate::parts::write(&limits, &no_limit)?,
+            Twin::Other => guest::system::write(&limits, &no_limit)?,
         }
         Ok(Box::new(()))
     };

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use common::Result;
 use fastrand::Rng;
+use guest::null_blk::disk;
 use guest::system::queue;
+use guest::system::write;
 
 use crate::job::{Job, Stream};
-use crate::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
+use crate::parts::{DISKS, JOBS, job, shuffled, truth};
 use crate::story::{Kept, Parts, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {

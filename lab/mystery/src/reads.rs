@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use common::{OrCause, Result};
 use fastrand::Rng;
+use guest::null_blk::disk;
 use guest::system::queue;
+use guest::system::{Cgroup, write};
 
 use crate::job::{Access, Job, Stream};
-use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth, write};
+use crate::parts::{DISKS, GROUPS, JOBS, job, shuffled, truth};
 use crate::story::{Kept, Parts, Story, Twin};
 
 /// The data that is read again and again.

@@ -13,10 +13,11 @@ use std::time::Duration;
 use common::{OrCause, Result};
 use fastrand::Rng;
 use guest::system::queue;
+use guest::system::{Cgroup, write};
 
 use crate::job::{Access, Job, Stream};
 use crate::journaled::{BLOCK, Journaled};
-use crate::parts::{Cgroup, FOLDER, GROUPS, JOBS, job, shuffled, truth, write};
+use crate::parts::{FOLDER, GROUPS, JOBS, job, shuffled, truth};
 use crate::served_disk::{ServedDisk, names};
 use crate::story::{Kept, Parts, Story, Twin};
 

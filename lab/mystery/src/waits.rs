@@ -14,8 +14,10 @@ use common::{OrCause, Result};
 use fastrand::Rng;
 
 use crate::job::{Job, Stream};
-use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth};
+use crate::parts::{DISKS, GROUPS, JOBS, job, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Story, Twin};
+use guest::null_blk::disk;
+use guest::system::Cgroup;
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [name, ..] = shuffled(seed, DISKS);
@@ -79,7 +81,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let calm = Stream { round: 1, pause: Duration::from_millis(500), ..write };
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {
         match twin {
-            Twin::One => crate::parts::write(&limits, &no_limit)?,
+            Twin::One => guest::system::write(&limits, &no_limit)?,
             Twin::Other => jobs[1].order(&[calm])?,
         }
         Ok(Box::new(()))

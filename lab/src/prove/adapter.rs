@@ -1,25 +1,51 @@
 //! How to read what a tool prints. Each adapter is a file in `lab/prove/tools`.
 
+use std::collections::BTreeMap;
+
 use common::{OrCause, Result};
 use regex_lite::{Captures, Regex};
 use serde::Deserialize;
-use wire::prove::Tool;
+use serde_json::Value;
+use wire::prove::{Clock, Counts, Op, Tool};
+
+/// The folder in the guest that is the root of a tool with its own libraries.
+pub const ROOT: &str = "/tool";
 
 /// A file in `lab/prove/tools`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adapter {
-    /// The program and its arguments. `@NAME` is a disk of the scene.
+    /// The program and its arguments. `@NAME` is a disk of the scene. If it has a `;`, a shell runs it.
     pub command: String,
-    /// Debian's package, if the tool is not ours.
+    /// Debian's packages, separated by spaces, if the tool is not ours.
     pub package: Option<String>,
+    /// Whether it compiles its programs when it starts, for which it needs the kernel's headers.
+    #[serde(default)]
+    pub headers: bool,
+    /// What its numbers are of, by its own words.
+    #[serde(default)]
+    pub counts: Counts,
+    /// From where on its times count, by its own words.
+    pub clock: Option<Clock>,
+    /// Whether it counts what others do, too, so that it may say more.
+    #[serde(default)]
+    pub others: bool,
+    /// By how many percent its numbers may differ, because it rounds them.
+    #[serde(default)]
+    pub within: f64,
+    /// Why it is wrong in a scene.
+    #[serde(default)]
+    pub why: BTreeMap<String, String>,
     /// What it prints when it is attached; without it, a tool is attached when it sleeps.
     attached: Option<String>,
     /// How many seconds it waits for more before it prints.
     #[serde(default)]
     behind: u64,
-    /// A row: `log2` for the rows of such a histogram, or a regular expression. Its groups are `n`, `from` and `to`
-    /// for a histogram; `value`; and `disk`, `op` and `pid`.
+    /// Whether it prints JSON. Then each object is a line `key=value key=value`, after those of the objects around it.
+    #[serde(default)]
+    json: bool,
+    /// A row: `log2` or `bpftrace` for the rows of such a histogram, or a regular expression. Its groups are `n`; `from`
+    /// and `to`, or `value`, in the unit; `size` or `sectors` of an I/O; `bytes` or `kb` of all; and `disk`, `op` and `pid`.
     row: String,
     /// A line that holds for the rows below it, with the same groups.
     group: Option<String>,
@@ -36,20 +62,24 @@ enum Unit {
     Ns,
     Us,
     Ms,
+    Bytes,
     Kbytes,
 }
 
 /// What a tool says of one I/O, or of some. `None`: it doesn't say that.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    pub n: u64,
+    pub n: f64,
+    /// Its name, or its number.
     pub disk: Option<String>,
-    pub is_write: Option<bool>,
+    pub op: Option<Op>,
     pub pid: Option<u32>,
     /// From the least to the most that it can be, in ns.
     pub time: Option<(f64, f64)>,
     /// The same, in bytes.
     pub size: Option<(f64, f64)>,
+    /// Of all of them together.
+    pub bytes: Option<f64>,
 }
 
 /// All that a tool says.
@@ -63,13 +93,24 @@ pub struct Report {
 /// A histogram's row, as bcc and libbpf-tools print it, and ours.
 const LOG2: &str = r"^\s*(?<from>\d+)\s+->\s+(?<to>\d+)\s*:\s*(?<n>\d+)\s*\|";
 
+/// A histogram's row, as bpftrace prints it: `[64, 128)`, and `[128K, 256K)`.
+const BPFTRACE: &str = r"^[\[(](?<from>\d+[KMG]?)(?:, (?<below>\d+[KMG]?)[\])]|\])\s+(?<n>\d+)\s*\|";
+
 impl Adapter {
     pub fn of(text: &str) -> Result<Self> {
         toml::from_str(text).or_cause("cannot read an adapter")
     }
 
+    /// Its command line.
+    pub fn argv(&self) -> Vec<String> {
+        match self.command.contains(';') {
+            true => ["sh", "-c", &self.command].map(str::to_owned).into(),
+            false => self.command.split(' ').map(str::to_owned).collect(),
+        }
+    }
+
     pub fn tool(&self, argv: Vec<String>) -> Tool {
-        Tool { argv, attached: self.attached.clone(), behind: self.behind }
+        Tool { argv, attached: self.attached.clone(), behind: self.behind, root: None }
     }
 
     /// Reads what the tool printed.
@@ -82,13 +123,15 @@ impl Adapter {
         };
         let row = regex(match &*self.row {
             "log2" => LOG2,
+            "bpftrace" => BPFTRACE,
             other => other,
         })?;
         let group = self.group.as_deref().map(regex).transpose()?;
         let lost = self.lost.iter().map(|text| regex(text)).collect::<Result<Vec<_>>>()?;
         let mut report = Report::default();
-        let mut above = Seen { n: 1, ..Seen::default() };
-        for line in text.lines() {
+        let mut above = Seen { n: 1.0, ..Seen::default() };
+        let flat = if self.json { flat(text) } else { text.to_owned() };
+        for line in flat.lines() {
             if let Some(found) = group.as_ref().and_then(|group| group.captures(line)) {
                 self.fill(&mut above, &found);
             } else if let Some(found) = row.captures(line) {
@@ -100,28 +143,37 @@ impl Adapter {
                 *report.lost.get_or_insert(0) += number(&found, "n").unwrap_or_default() as u64;
             }
         }
-        report.rows.retain(|seen| seen.n > 0);
+        report.rows.retain(|seen| seen.n > 0.0);
         Ok(report)
     }
 
     fn fill(&self, seen: &mut Seen, found: &Captures<'_>) {
+        let text = |name| found.name(name).map(|text| text.as_str());
         if let Some(n) = number(found, "n") {
-            seen.n = n as u64;
+            seen.n = n;
         }
-        if let Some(disk) = found.name("disk") {
-            seen.disk = Some(disk.as_str().to_owned());
+        if let Some(disk) = text("disk") {
+            // A number may be 259,0 or in two columns.
+            let words = disk.split([',', ' ', ':']).filter(|word| !word.is_empty());
+            seen.disk = Some(words.collect::<Vec<_>>().join(":"));
         }
-        if let Some(op) = found.name("op") {
-            let op = op.as_str().to_lowercase();
-            seen.is_write = (op.contains(['r', 'w'])).then(|| op.contains('w'));
+        if let Some(op) = text("op") {
+            seen.op = operation(op);
         }
         if let Some(pid) = number(found, "pid") {
             seen.pid = Some(pid as u32);
         }
-        let range = match (number(found, "from"), number(found, "to"), number(found, "value")) {
-            (Some(from), Some(to), _) => (from, to + 1.0),
+        if let Some(size) = number(found, "size").or_else(|| Some(number(found, "sectors")? * 512.0)) {
+            seen.size = Some((size, size + 1.0));
+        }
+        if let Some(bytes) = number(found, "bytes").or_else(|| Some(number(found, "kb")? * 1024.0)) {
+            seen.bytes = Some(bytes);
+        }
+        let [from, to, below, value] = ["from", "to", "below", "value"].map(|name| number(found, name));
+        let range = match (from, to.map(|to| to + 1.0).or(below), value) {
+            (Some(from), to, _) => (from, to.unwrap_or(from + 1.0)),
             (.., Some(value)) => {
-                let decimals = found.name("value").and_then(|text| text.as_str().split_once('.'));
+                let decimals = text("value").and_then(|text| text.split_once('.'));
                 // Rounded, or cut.
                 let step = 0.1_f64.powi(decimals.map_or(0, |(_, digits)| digits.len() as i32));
                 (value - step, value + step)
@@ -133,14 +185,58 @@ impl Adapter {
             Some(Unit::Ns) => seen.time = times(1.0),
             Some(Unit::Us) => seen.time = times(1e3),
             Some(Unit::Ms) => seen.time = times(1e6),
+            Some(Unit::Bytes) => seen.size = times(1.0),
             Some(Unit::Kbytes) => seen.size = times(1024.0),
             None => {}
         }
     }
 }
 
+/// A number, perhaps with one of bpftrace's units, which are powers of two.
 fn number(found: &Captures<'_>, name: &str) -> Option<f64> {
-    found.name(name)?.as_str().parse().ok()
+    let text = found.name(name)?.as_str();
+    let (digits, by) = match text.char_indices().next_back()? {
+        (at, 'K') => (&text[..at], 1 << 10),
+        (at, 'M') => (&text[..at], 1 << 20),
+        (at, 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    Some(digits.parse::<f64>().ok()? * f64::from(by))
+}
+
+/// An operation: a word, or the kernel's letters for it, such as `WS` for a write that somebody waits for. With `F` before
+/// or after it, a write has a flush before or after it.
+fn operation(text: &str) -> Option<Op> {
+    let text = text.to_lowercase();
+    match text.trim_start_matches("sync-") {
+        "hit" | "hits" => Some(Op::Hit),
+        "miss" | "misses" => Some(Op::Miss),
+        text if text.starts_with('d') => Some(Op::Discard),
+        text if text == "flush" || text.starts_with("ff") || text == "f" => Some(Op::Flush),
+        text if text.contains('w') => Some(Op::Write),
+        text if text.contains('r') => Some(Op::Read),
+        _ => None,
+    }
+}
+
+/// The JSON at the start of a text as lines: see [`Adapter`].
+fn flat(text: &str) -> String {
+    fn write(value: &Value, lines: &mut String) {
+        match value {
+            Value::Object(map) => {
+                let scalars = map.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+                let words: Vec<_> = scalars.map(|(key, value)| format!("{key}={value}")).collect();
+                *lines += &(words.join(" ") + "\n");
+                map.values().for_each(|value| write(value, lines));
+            }
+            Value::Array(all) => all.iter().for_each(|value| write(value, lines)),
+            _ => {}
+        }
+    }
+    let mut lines = String::new();
+    let all = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    all.map_while(|value| value.ok()).for_each(|value| write(&value, &mut lines));
+    lines
 }
 
 #[cfg(test)]
@@ -154,15 +250,14 @@ mod tests {
         };
         let log2 = "disk = a\nusecs : count distribution\n   4 -> 7   : 3   |**|\n   8 -> 15  : 0   |  |\n";
         let report = read("row = 'log2'\ngroup = 'disk = (?<disk>.+)'\nunit = 'us'", log2);
-        let seen = Seen { n: 3, disk: Some("a".into()), time: Some((4e3, 8e3)), ..Seen::default() };
+        let seen = Seen { n: 3.0, disk: Some("a".into()), time: Some((4e3, 8e3)), ..Seen::default() };
         assert_eq!(report, Report { rows: vec![seen], lost: None });
         let lines =
             "row = '^(?<pid>\\d+) (?<op>\\w) (?<value>[\\d.]+)$'\nunit = 'ms'\nlost = ['lost (?<n>\\d+)']";
         let report = read(lines, "7 W 0.25\n8 R 3\nlost 4\n");
         assert_eq!(report.lost, Some(4));
-        let times: Vec<_> =
-            report.rows.iter().map(|row| (row.pid, row.is_write, row.time.unwrap())).collect();
-        assert_eq!(times[1], (Some(8), Some(false), (2e6, 4e6)));
-        assert_eq!((times[0].0, times[0].1), (Some(7), Some(true)));
+        let times: Vec<_> = report.rows.iter().map(|row| (row.pid, row.op, row.time.unwrap())).collect();
+        assert_eq!(times[1], (Some(8), Some(Op::Read), (2e6, 4e6)));
+        assert_eq!((times[0].0, times[0].1), (Some(7), Some(Op::Write)));
     }
 }

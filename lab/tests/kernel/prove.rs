@@ -22,9 +22,9 @@ fn scene(name: &str) -> Scene {
 /// What is said of a command, which is read as the adapter's tool is.
 fn graded(adapter: &str, command: Option<&str>, scene: &Scene) -> (Played, Vec<Grade>) {
     let adapter = Adapter::of(adapter).unwrap();
-    let argv = command.unwrap_or(&adapter.command).split(' ').map(str::to_owned).collect();
+    let argv = command.map_or_else(|| adapter.argv(), |line| line.split(' ').map(str::to_owned).collect());
     let played = play(scene, &adapter.tool(argv)).unwrap();
-    let grades = grades(&adapter, &played).unwrap();
+    let grades = grades(&adapter, scene, &played).unwrap();
     (played, grades)
 }
 
