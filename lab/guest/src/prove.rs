@@ -289,7 +289,7 @@ fn programs() -> BTreeSet<u32> {
 
 fn spawn(argv: &[String], root: Option<&str>) -> Result<Child> {
     let argv = match root {
-        Some(root) => [&["chroot".to_owned(), with_system(root)?][..], argv].concat(),
+        Some(root) => [&["/bin/chroot".to_owned(), with_system(root)?][..], argv].concat(),
         None => argv.to_vec(),
     };
     let [name, args @ ..] = &argv[..] else { return Err(Error::new("no tool was named")) };
@@ -299,13 +299,18 @@ fn spawn(argv: &[String], root: Option<&str>) -> Result<Child> {
         File::create(path).or_cause("cannot make a file")
     };
     let mut command = Command::new(name);
+    if root.is_some() {
+        command.env("PATH", "/usr/sbin:/usr/bin");
+    }
     command.args(args).stdin(Stdio::null()).stdout(file(STDOUT)?).stderr(file(STDERR)?);
     command.process_group(0).spawn().or_cause(format!("cannot start {name}"))
 }
 
 /// Lets a folder that will be a tool's root have what the kernel shows.
 fn with_system(root: &str) -> Result<String> {
-    const MOUNT: &str = r#"[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd; for i in proc sys dev; do
+    const MOUNT: &str = r#"[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+        grep -q " /sys/kernel/debug " /proc/mounts || mount -t debugfs debugfs /sys/kernel/debug || exit
+        for i in proc sys dev; do
         mkdir -p "$0/$i"; grep -q " $0/$i " /proc/mounts || mount --rbind "/$i" "$0/$i" || exit; done
         mkdir -p "$0/tmp""#;
     output(Command::new("sh").args(["-c", MOUNT, root]))?;
@@ -372,8 +377,10 @@ fn is_attached(child: &mut Killed, tool: &Tool) -> bool {
 
 /// The system calls in which a tool waits for its buffer, or for the time to print.
 #[cfg(target_arch = "x86_64")]
-const SLEEPS: [libc::c_long; 7] = [
+const SLEEPS: [libc::c_long; 9] = [
     libc::SYS_clock_nanosleep,
+    libc::SYS_pause,
+    libc::SYS_rt_sigsuspend,
     libc::SYS_epoll_pwait,
     libc::SYS_ppoll,
     libc::SYS_pselect6,

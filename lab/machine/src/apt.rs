@@ -26,10 +26,10 @@ pub struct Apt {
     pub mirror: Mirror,
 }
 
-/// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
-pub fn unpack_whole(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
+/// Unpacks packages of these Debian suites and all their dependencies into a folder, and returns the packages' versions.
+pub fn unpack_whole(suites: &[&str], packages: &[&str], folder: &Path) -> Result<Vec<String>> {
     let apt = Apt::new(&[Arch::HERE], None)?;
-    apt.look_into(&[suite])?;
+    apt.look_into(suites)?;
     let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
     fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
     let mut download = apt.command("apt-get");

@@ -15,8 +15,8 @@ pub const ROOT: &str = "/tool";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adapter {
-    /// The program and its arguments. `@NAME` is a disk of the scene. If it has a `;`, a shell runs it.
-    pub command: String,
+    /// The program and its arguments: a line, or a list of words. `@NAME` is a disk of the scene.
+    command: OneOrMore,
     /// Debian's packages, separated by spaces, if the tool is not ours.
     pub package: Option<String>,
     /// Whether it compiles its programs when it starts, for which it needs the kernel's headers.
@@ -44,9 +44,10 @@ pub struct Adapter {
     /// Whether it prints JSON. Then each object is a line `key=value key=value`, after those of the objects around it.
     #[serde(default)]
     json: bool,
-    /// A row: `log2` or `bpftrace` for the rows of such a histogram, or a regular expression. Its groups are `n`; `from`
-    /// and `to`, or `value`, in the unit; `size` or `sectors` of an I/O; `bytes` or `kb` of all; and `disk`, `op` and `pid`.
-    row: String,
+    /// A row: `log2` or `bpftrace` for the rows of such a histogram, or a regular expression; or a list of them, if one line
+    /// speaks of several things. The groups are `n`, or `reads`, `writes`, `discards`, `syncs`, `hits` or `misses`; `from` and `to`, or
+    /// `value`, in the unit; `size` or `sectors` of an I/O; `bytes` or `kb` of all; and `disk`, `op` and `pid`.
+    row: OneOrMore,
     /// A line that holds for the rows below it, with the same groups.
     group: Option<String>,
     /// Of `from`, `to` and `value`.
@@ -56,12 +57,20 @@ pub struct Adapter {
     lost: Vec<String>,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unit {
     Ns,
     Us,
     Ms,
+    S,
     Bytes,
     Kbytes,
 }
@@ -90,6 +99,16 @@ pub struct Report {
     pub lost: Option<u64>,
 }
 
+/// Groups that are the number of an operation.
+const BY_NAME: [(&str, Op); 6] = [
+    ("reads", Op::Read),
+    ("writes", Op::Write),
+    ("discards", Op::Discard),
+    ("syncs", Op::Flush),
+    ("hits", Op::Hit),
+    ("misses", Op::Miss),
+];
+
 /// A histogram's row, as bcc and libbpf-tools print it, and ours.
 const LOG2: &str = r"^\s*(?<from>\d+)\s+->\s+(?<to>\d+)\s*:\s*(?<n>\d+)\s*\|";
 
@@ -103,9 +122,9 @@ impl Adapter {
 
     /// Its command line.
     pub fn argv(&self) -> Vec<String> {
-        match self.command.contains(';') {
-            true => ["sh", "-c", &self.command].map(str::to_owned).into(),
-            false => self.command.split(' ').map(str::to_owned).collect(),
+        match &self.command {
+            OneOrMore::One(line) => line.split(' ').map(str::to_owned).collect(),
+            OneOrMore::More(words) => words.clone(),
         }
     }
 
@@ -121,11 +140,16 @@ impl Adapter {
         let regex = |text: &str| {
             Regex::new(text).or_cause(format!("an adapter has a wrong regular expression: {text}"))
         };
-        let row = regex(match &*self.row {
-            "log2" => LOG2,
-            "bpftrace" => BPFTRACE,
-            other => other,
-        })?;
+        let rows = match &self.row {
+            OneOrMore::One(row) => std::slice::from_ref(row),
+            OneOrMore::More(rows) => rows,
+        };
+        let row = |text: &String| match &**text {
+            "log2" => regex(LOG2),
+            "bpftrace" => regex(BPFTRACE),
+            other => regex(other),
+        };
+        let rows = rows.iter().map(row).collect::<Result<Vec<_>>>()?;
         let group = self.group.as_deref().map(regex).transpose()?;
         let lost = self.lost.iter().map(|text| regex(text)).collect::<Result<Vec<_>>>()?;
         let mut report = Report::default();
@@ -134,16 +158,18 @@ impl Adapter {
         for line in flat.lines() {
             if let Some(found) = group.as_ref().and_then(|group| group.captures(line)) {
                 self.fill(&mut above, &found);
-            } else if let Some(found) = row.captures(line) {
-                let mut seen = above.clone();
-                self.fill(&mut seen, &found);
-                report.rows.push(seen);
+            } else {
+                report.rows.extend(rows.iter().filter_map(|row| {
+                    let mut seen = above.clone();
+                    self.fill(&mut seen, &row.captures(line)?);
+                    Some(seen)
+                }));
             }
             for found in lost.iter().filter_map(|lost| lost.captures(line)) {
                 *report.lost.get_or_insert(0) += number(&found, "n").unwrap_or_default() as u64;
             }
         }
-        report.rows.retain(|seen| seen.n > 0.0);
+        report.rows.retain(|seen| seen.n > 0.0 && seen.op != Some(Op::Other));
         Ok(report)
     }
 
@@ -152,13 +178,18 @@ impl Adapter {
         if let Some(n) = number(found, "n") {
             seen.n = n;
         }
+        for (name, op) in BY_NAME {
+            if let Some(n) = number(found, name) {
+                (seen.n, seen.op) = (n, Some(op));
+            }
+        }
         if let Some(disk) = text("disk") {
             // A number may be 259,0 or in two columns.
             let words = disk.split([',', ' ', ':']).filter(|word| !word.is_empty());
             seen.disk = Some(words.collect::<Vec<_>>().join(":"));
         }
         if let Some(op) = text("op") {
-            seen.op = operation(op);
+            seen.op = Some(operation(op));
         }
         if let Some(pid) = number(found, "pid") {
             seen.pid = Some(pid as u32);
@@ -185,6 +216,7 @@ impl Adapter {
             Some(Unit::Ns) => seen.time = times(1.0),
             Some(Unit::Us) => seen.time = times(1e3),
             Some(Unit::Ms) => seen.time = times(1e6),
+            Some(Unit::S) => seen.time = times(1e9),
             Some(Unit::Bytes) => seen.size = times(1.0),
             Some(Unit::Kbytes) => seen.size = times(1024.0),
             None => {}
@@ -206,16 +238,18 @@ fn number(found: &Captures<'_>, name: &str) -> Option<f64> {
 
 /// An operation: a word, or the kernel's letters for it, such as `WS` for a write that somebody waits for. With `F` before
 /// or after it, a write has a flush before or after it.
-fn operation(text: &str) -> Option<Op> {
+fn operation(text: &str) -> Op {
     let text = text.to_lowercase();
     match text.trim_start_matches("sync-") {
-        "hit" | "hits" => Some(Op::Hit),
-        "miss" | "misses" => Some(Op::Miss),
-        text if text.starts_with('d') => Some(Op::Discard),
-        text if text == "flush" || text.starts_with("ff") || text == "f" => Some(Op::Flush),
-        text if text.contains('w') => Some(Op::Write),
-        text if text.contains('r') => Some(Op::Read),
-        _ => None,
+        "hit" | "hits" => Op::Hit,
+        "miss" | "misses" => Op::Miss,
+        "flush" | "f" | "fsync" => Op::Flush,
+        "open" => Op::Other,
+        text if text.starts_with("ff") => Op::Flush,
+        text if text.starts_with('d') => Op::Discard,
+        text if text.contains('w') => Op::Write,
+        text if text.contains('r') => Op::Read,
+        _ => Op::Other,
     }
 }
 

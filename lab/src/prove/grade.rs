@@ -81,6 +81,8 @@ struct Fact {
     count: u64,
     /// Of each. `None`: they differ.
     size: Option<u64>,
+    /// Of all.
+    bytes: u64,
     /// At least this long, and at most, in microseconds.
     us: (f64, f64),
     /// Whether a tool may leave it out: a flush, which has no data, or what a disk does for another one.
@@ -97,11 +99,13 @@ fn facts(scene: &Scene, played: &Played, counts: Counts) -> Vec<Fact> {
             pid: it.pid,
             count: it.count,
             size: Some(it.size),
+            bytes: it.count * it.size,
             us: (0.0, it.max_us),
             ..Fact::default()
         };
         let (planned, disk) = match (counts, on) {
-            (Counts::Calls, _) => return vec![call],
+            (Counts::Calls | Counts::Files, _) => return vec![call],
+            (Counts::Syncs, _) => return vec![Fact { op: Op::Flush, count: it.fsyncs, size: None, ..call }],
             (Counts::Pages, _) => {
                 let op = if it.cached { Op::Hit } else { Op::Miss };
                 return vec![Fact { op, count: it.count * it.size / 4096, size: None, ..call }];
@@ -111,15 +115,17 @@ fn facts(scene: &Scene, played: &Played, counts: Counts) -> Vec<Fact> {
         };
         let bio = Fact { disk: disk.device.clone(), us: (disk.us as f64, it.max_us), ..call };
         let request = match disk.stat.get(&it.op) {
-            Some([ios, ..]) if planned.merges || counts == Counts::Disks => {
+            Some([ios, ..]) if planned.merges => {
                 Fact { count: *ios, size: None, ..bio.clone() }
             }
             _ => {
                 Fact { count: it.count * planned.pieces, size: Some(it.size / planned.pieces), ..bio.clone() }
             }
         };
-        let (op, us) = (Op::Flush, (0.0, it.max_us));
-        let flush = Fact { op, count: it.fsyncs, size: Some(0), us, may_lack: true, ..bio.clone() };
+        // The kernel's counters take it for a write.
+        let op = if counts == Counts::Disks { Op::Write } else { Op::Flush };
+        let us = (0.0, it.max_us);
+        let flush = Fact { op, bytes: 0, count: it.fsyncs, size: Some(0), us, may_lack: true, ..bio.clone() };
         let above = disk.above.as_ref().map(|(above, _)| Fact { disk: above.clone(), ..bio.clone() });
         let mut all = match (counts, above) {
             (Counts::Bios, Some(above)) => vec![above, Fact { may_lack: true, ..bio }],
@@ -158,10 +164,16 @@ pub fn grades(scene: &Scene, played: &Played, adapter: &Adapter, report: &Report
         |it| operation(it.op),
         |row| row.op.map(operation),
     ));
-    grades.extend(seen.by("process", Verdict::WrongProcess, |it| number(it.pid), |row| row.pid.map(number)));
+    // The kernel makes a flush for somebody, but by itself.
+    let of_process = |op: Option<Op>, pid: u32| if op == Some(Op::Flush) { "-".to_owned() } else { number(pid) };
+    grades.extend(seen.by(
+        "process",
+        Verdict::WrongProcess,
+        |it| of_process(Some(it.op), it.pid),
+        |row| row.pid.map(|pid| of_process(row.op, pid)),
+    ));
     if rows.iter().any(|row| row.bytes.is_some()) {
-        let bytes = played.done.iter().filter(|it| !it.cached || adapter.counts == Counts::Calls);
-        let bytes = bytes.map(|it| it.count * it.size).sum::<u64>() as f64;
+        let bytes = facts.iter().map(|it| it.bytes).sum::<u64>() as f64;
         grades.push(seen.count("bytes", bytes, rows.iter().filter_map(|row| row.bytes).sum(), None));
     }
     grades.extend(seen.sizes());
@@ -224,7 +236,7 @@ impl Compared<'_> {
         }
         let verdict = if said.is_empty() || expected.keys().all(String::is_empty) {
             return None;
-        } else if said.keys().all(|key| key == "-") {
+        } else if self.rows.iter().all(|row| key(row).is_none()) {
             Verdict::NotReported
         } else if self.differ(&expected, &said) {
             wrong

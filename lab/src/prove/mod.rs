@@ -108,8 +108,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let ready = tool::ready(&workbook, options)?;
     let counts = ready.adapter.as_ref().map_or_else(Default::default, |adapter| adapter.counts);
+    // Somebody may name a disk that not every scene has.
+    let disks = ready.tool.argv.iter().filter_map(|word| Some(word.rsplit_once('@')?.1));
+    let disks: Vec<_> = disks.filter(|name| all.iter().any(|scene| scene.has(name))).map(str::to_owned).collect();
     all.retain(|scene| match options.scenes.is_empty() {
-        true => scene.counts.contains(&counts),
+        true => scene.counts.contains(&counts) && disks.iter().all(|name| scene.has(name)),
         false => options.scenes.contains(&scene.name),
     });
     let kernels = match &*options.boot.kernel {
@@ -148,10 +151,10 @@ fn boot(workbook: &Workbook, options: &Options, ready: &Ready, kernel: &str) -> 
     let boot = Boot { kernel: kernel.to_owned(), ..options.boot.clone() };
     let mut machine = boot.machine(workbook, ready.binaries.clone())?;
     machine.copies = ready.copies.clone();
-    if Series::of(kernel).is_ok() {
+    if let Ok(series) = Series::of(kernel) {
         let lock = Lock::read()?;
-        let source = &lock.kernel(boot.arch, kernel)?.source;
-        machine.copies.extend(ready.headers(workbook, &source.suite, &source.package.release)?);
+        let release = &lock.kernel(boot.arch, kernel)?.source.package.release;
+        machine.copies.extend(ready.headers(workbook, series, release)?);
     }
     let size: u64 =
         machine.copies.iter().filter_map(|(file, _)| Some(fs::symlink_metadata(file).ok()?.len())).sum();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use machine::apt::unpack_whole;
+use machine::kernels::Series;
 use machine::workbook::Workbook;
 use wire::arch::Arch;
 use wire::prove::Tool;
@@ -15,7 +16,7 @@ use crate::prove::adapter::{Adapter, ROOT};
 use crate::prove::{Options, adapter};
 
 /// The Debian suite whose tools we prove: the one with the newest.
-const SUITE: &str = "sid";
+const SUITE: [&str; 1] = ["sid"];
 
 /// A tool that is ready for a guest.
 pub struct Ready {
@@ -77,7 +78,7 @@ pub fn ready(workbook: &Workbook, options: &Options) -> Result<Ready> {
         }
         (None, None, Some(packages)) => {
             let packages: Vec<_> = packages.split(' ').collect();
-            let folder = of_debian(workbook, SUITE, &packages)?;
+            let folder = of_debian(workbook, &SUITE, &packages)?;
             ready.version = fs::read_to_string(folder.join(VERSION)).ok();
             add(&folder, Path::new(ROOT), &mut ready.copies)?;
             ready.tool.root = Some(ROOT.to_owned());
@@ -111,12 +112,12 @@ impl Ready {
     pub fn headers(
         &self,
         workbook: &Workbook,
-        suite: &str,
+        series: Series,
         release: &str,
     ) -> Result<Vec<(PathBuf, PathBuf)>> {
         let mut copies = Vec::new();
         if self.adapter.as_ref().is_some_and(|adapter| adapter.headers) {
-            let folder = of_debian(workbook, suite, &[&format!("linux-headers-{release}")])?;
+            let folder = of_debian(workbook, series.suites, &[&format!("linux-headers-{release}")])?;
             add(&folder, Path::new(ROOT), &mut copies)?;
         }
         Ok(copies)
@@ -135,18 +136,18 @@ fn on_this_machine(name: &str) -> Result<PathBuf> {
 /// The file with the versions of the packages that were unpacked.
 const VERSION: &str = ".version";
 
-/// A folder with packages of a Debian suite and all that they depend on. The next command finds it, too.
-fn of_debian(workbook: &Workbook, suite: &str, packages: &[&str]) -> Result<PathBuf> {
+/// A folder with packages of Debian suites and all that they depend on. The next command finds it, too.
+fn of_debian(workbook: &Workbook, suites: &[&str], packages: &[&str]) -> Result<PathBuf> {
     let above = workbook.state_dir().join("tools");
-    let folder = above.join(format!("{suite}-{}", packages.join("+")));
+    let folder = above.join(format!("{}-{}", suites.join("+"), packages.join("+")));
     if folder.join(VERSION).exists() {
         return Ok(folder);
     }
-    eprintln!("Fetching {} of Debian {suite}, and what it needs ...", packages.join(", "));
+    eprintln!("Fetching {} of Debian {}, and what it needs ...", packages.join(", "), suites.join(", "));
     let cannot = || format!("cannot write {}", folder.display());
     fs::create_dir_all(&above).or_cause(cannot())?;
     let new = tempfile::tempdir_in(&above).or_cause(cannot())?;
-    let versions = unpack_whole(suite, packages, new.path())?;
+    let versions = unpack_whole(suites, packages, new.path())?;
     for name in ["bin", "sbin", "lib", "lib64"].into_iter().filter(|name| !new.path().join(name).exists()) {
         symlink(Path::new("usr").join(name), new.path().join(name)).or_cause(cannot())?;
     }

@@ -32,6 +32,12 @@ pub struct Scene {
     pub waits: Option<Clock>,
 }
 
+impl Scene {
+    pub fn has(&self, disk: &str) -> bool {
+        self.disks.iter().any(|it| it.name == disk)
+    }
+}
+
 /// What a tool counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,6 +51,10 @@ pub enum Counts {
     Disks,
     /// System calls that read or write.
     Calls,
+    /// Those for a file of a file system.
+    Files,
+    /// System calls that write what is cached.
+    Syncs,
     /// Pages that a read found in the page cache, or didn't.
     Pages,
 }
@@ -149,6 +159,8 @@ pub enum Op {
     Hit,
     /// One that was not.
     Miss,
+    /// What no scene has.
+    Other,
 }
 
 /// A process, by its own report.

@@ -230,7 +230,7 @@ fn run(
 
 /// The tools and their libraries.
 fn tools(folder: &Path) -> Result<Vec<PathBuf>> {
-    unpack_whole("sid", &PACKAGES, folder)?;
+    unpack_whole(&["sid"], &PACKAGES, folder)?;
     let usr = folder.join("usr");
     let libraries = usr.join("lib/x86_64-linux-gnu");
     let loader = libraries.join(LOADER);
