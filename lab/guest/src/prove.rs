@@ -405,7 +405,7 @@ fn is_as_planned(scene: &Scene, played: &Played) -> Result<()> {
                 Op::Flush => *ios == if planned.set.contains_key("cache_size") { fsyncs } else { 0 },
                 // A flush without data counts as a write, too.
                 Op::Write if fsyncs > 0 => [count, count + fsyncs].contains(ios),
-                _ if planned.merges => ios + merged == count,
+                _ if planned.merges => ios + merged == count && (*merged > 0 || count == 0),
                 _ => [*ios, *merged] == [count * planned.pieces, 0],
             };
             if !counted || *bytes != size {

@@ -22,6 +22,9 @@ pub struct Adapter {
     /// Whether it compiles its programs when it starts, for which it needs the kernel's headers.
     #[serde(default)]
     pub headers: bool,
+    /// The kernels for which it is meant, if not for all.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// What its numbers are of, by its own words.
     #[serde(default)]
     pub counts: Counts,

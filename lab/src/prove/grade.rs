@@ -115,9 +115,7 @@ fn facts(scene: &Scene, played: &Played, counts: Counts) -> Vec<Fact> {
         };
         let bio = Fact { disk: disk.device.clone(), us: (disk.us as f64, it.max_us), ..call };
         let request = match disk.stat.get(&it.op) {
-            Some([ios, ..]) if planned.merges => {
-                Fact { count: *ios, size: None, ..bio.clone() }
-            }
+            Some([ios, ..]) if planned.merges => Fact { count: *ios, size: None, ..bio.clone() },
             _ => {
                 Fact { count: it.count * planned.pieces, size: Some(it.size / planned.pieces), ..bio.clone() }
             }
@@ -164,8 +162,12 @@ pub fn grades(scene: &Scene, played: &Played, adapter: &Adapter, report: &Report
         |it| operation(it.op),
         |row| row.op.map(operation),
     ));
-    // The kernel makes a flush for somebody, but by itself.
-    let of_process = |op: Option<Op>, pid: u32| if op == Some(Op::Flush) { "-".to_owned() } else { number(pid) };
+    // The kernel makes a flush for somebody, but by itself. Not every tool says what is a flush.
+    let says = rows.iter().any(|row| row.op.is_some()) && adapter.counts != Counts::Syncs;
+    let of_process = |op: Option<Op>, pid: u32| match op {
+        Some(Op::Flush) if says => "-".to_owned(),
+        _ => number(pid),
+    };
     grades.extend(seen.by(
         "process",
         Verdict::WrongProcess,

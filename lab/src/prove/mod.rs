@@ -110,15 +110,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let counts = ready.adapter.as_ref().map_or_else(Default::default, |adapter| adapter.counts);
     // Somebody may name a disk that not every scene has.
     let disks = ready.tool.argv.iter().filter_map(|word| Some(word.rsplit_once('@')?.1));
-    let disks: Vec<_> = disks.filter(|name| all.iter().any(|scene| scene.has(name))).map(str::to_owned).collect();
+    let disks: Vec<_> =
+        disks.filter(|name| all.iter().any(|scene| scene.has(name))).map(str::to_owned).collect();
     all.retain(|scene| match options.scenes.is_empty() {
         true => scene.counts.contains(&counts) && disks.iter().all(|name| scene.has(name)),
         false => options.scenes.contains(&scene.name),
     });
-    let kernels = match &*options.boot.kernel {
+    let mut kernels = match &*options.boot.kernel {
         "all" => MATRIX.iter().map(|series| series.name).collect(),
         one => vec![one],
     };
+    if let Some(Adapter { kernels: its, .. }) = ready.adapter.as_ref().filter(|it| !it.kernels.is_empty()) {
+        kernels.retain(|kernel| its.iter().any(|its| its == kernel));
+        if kernels.is_empty() {
+            let fix = format!("choose another kernel: --kernel {}", its[0]);
+            let what = format!("this tool is not meant for Linux {}", options.boot.kernel);
+            return Err(Error::new(what)
+                .evidence(format!("by its own words, it is for {}", its.join(", ")))
+                .fix(fix));
+        }
+    }
     if options.markdown {
         print(show::HEAD)?;
     }

@@ -13,6 +13,7 @@ pub const CASES: &[Case] = cases![prove_finds_no_fault_in_ours(Outer), prove_fin
 const BIOLATENCY: &str = include_str!("../../prove/tools/biolatency.toml");
 const BITESIZE: &str = include_str!("../../prove/tools/bitesize.toml");
 const BIOWHERE: &str = include_str!("../../prove/tools/biowhere.toml");
+const STAGE08: &str = include_str!("../../prove/tools/stage08.toml");
 const STAGE03: &str = include_str!("../../prove/tools/stage03.toml");
 
 fn scene(name: &str) -> Scene {
@@ -29,13 +30,22 @@ fn graded(adapter: &str, command: Option<&str>, scene: &Scene) -> (Played, Vec<G
 }
 
 fn prove_finds_no_fault_in_ours() {
-    // A histogram by disk and by operation, one by process, lines, and a lesson.
+    // A histogram by disk and by operation, one by process, lines, lessons, and pages.
     for (adapter, name, said) in [
         (BIOLATENCY, "two-disks", &["disk", "times"][..]),
-        (BIOLATENCY, "mixed", &["operation", "times"]),
+        (BIOLATENCY, "merges", &["disk", "operation"]),
+        (BIOLATENCY, "splits", &["disk", "times"]),
         (BITESIZE, "sizes", &["process", "sizes in bytes"]),
         (BIOWHERE, "mixed", &["disk", "operation", "process", "times"]),
         (BIOWHERE, "short-lived", &["process"]),
+        (BIOWHERE, "scheduler", &["times", "clock"]),
+        (BIOWHERE, "limited", &["process", "times", "clock"]),
+        (BIOWHERE, "mapped", &["disk", "process"]),
+        (BIOWHERE, "flushes", &["operation", "process"]),
+        (BIOWHERE, "discards", &["operation", "process"]),
+        (BIOWHERE, "container", &["process"]),
+        (BIOWHERE, "odd-name", &["process"]),
+        (STAGE08, "cache", &["operation"]),
         (STAGE03, "outliers", &["times"]),
     ] {
         let (played, grades) = graded(adapter, None, &scene(name));
@@ -61,6 +71,13 @@ fn prove_finds_each_fault() {
     // A filter that lets nothing through, or only one disk.
     assert_eq!(verdict(BIOWHERE, "biowhere --us --pid 1", "short-lived", "I/Os"), Verdict::TooFew);
     assert_eq!(verdict(BIOWHERE, "biowhere --us -d @fast", "two-disks", "I/Os"), Verdict::TooFew);
+    // A clock that starts after a wait, and one of another layer: what is merged or split is counted otherwise.
+    let late = format!("{BIOLATENCY}\nclock = 'bio'");
+    assert_eq!(verdict(&late, "biolatency -D -F", "limited", "clock"), Verdict::WrongClock);
+    assert_eq!(verdict(&late, "biolatency -D -F", "scheduler", "clock"), Verdict::WrongClock);
+    let bios = format!("{BIOLATENCY}\ncounts = 'bios'");
+    assert_eq!(verdict(&bios, "biolatency -D -F", "merges", "I/Os"), Verdict::TooFew);
+    assert_eq!(verdict(&bios, "biolatency -D -F", "splits", "I/Os"), Verdict::TooMany);
     // Milliseconds, read as microseconds.
     assert_eq!(verdict(BIOLATENCY, "biolatency -m -D -F", "two-disks", "times"), Verdict::WrongUnit);
     // It ends too early.
