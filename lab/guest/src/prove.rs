@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::stat::{major, minor, stat};
 use wire::command::output;
 use wire::prove::{Counted, Disk, Op, Played, Process, Scene, Tool};
-use wire::workload::{Io, Kind};
+use wire::workload::{Done, Io, Kind};
 
 use crate::device_mapper::Linear;
 use crate::null_blk::{self, NullBlk};
-use crate::running::{Killed, done};
+use crate::running::Killed;
 use crate::system::{Cgroup, WithoutFs};
 use crate::workload::prepare;
 
@@ -42,9 +42,7 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
     let mut played = Played::default();
     let mut child = Group(Killed(spawn(&argv, tool.root.as_deref())?));
     if is_attached(&mut child.0, tool) {
-        for line in &scene.io {
-            played.done.push(stage.process(line)?);
-        }
+        played.done = stage.run()?;
         // A bio ends a moment before the kernel counts its request.
         let mut planned = Ok(());
         until(
@@ -102,6 +100,17 @@ struct Stage<'a> {
     _without: Option<WithoutFs>,
 }
 
+/// A process that runs.
+struct Started<'a> {
+    line: &'a str,
+    /// What `io` does; `None` for a discard.
+    kind: Option<Kind>,
+    /// The file that says which process it is.
+    pid: PathBuf,
+    begun: Instant,
+    child: Child,
+}
+
 impl<'a> Stage<'a> {
     fn new(scene: &'a Scene) -> Result<Self> {
         let without = (!scene.disks.is_empty()).then(WithoutFs::new).transpose()?;
@@ -154,43 +163,68 @@ impl<'a> Stage<'a> {
         io.or_cause("a scene has an `io` that doesn't exist").map(|io| Some(io.kind))
     }
 
-    /// Runs a process.
-    fn process(&self, line: &str) -> Result<Process> {
+    /// Runs the processes, one after the other or all together.
+    fn run(&self) -> Result<Vec<Process>> {
+        let numbered = self.scene.io.iter().enumerate();
+        if self.scene.together {
+            let started = numbered.map(|(nth, line)| self.start(nth, line)).collect::<Result<Vec<_>>>()?;
+            return started.into_iter().map(|started| self.end(started)).collect();
+        }
+        numbered.map(|(nth, line)| self.end(self.start(nth, line)?)).collect()
+    }
+
+    /// Starts a process.
+    fn start(&self, nth: usize, line: &'a str) -> Result<Started<'a>> {
         let words = self.words(line);
-        let disk = line.split(' ').find_map(|word| word.strip_prefix('@')).unwrap_or_default().to_owned();
-        let Some(kind) = self.io(line)? else {
-            let [_, device, _, size] = &words[..] else {
-                return Err(Error::new("a scene has a wrong discard"));
-            };
-            let start = Instant::now();
-            output(&mut self.command(&["blkdiscard", "-o", "0", "-l", size, device]))?;
-            let max_us = start.elapsed().as_secs_f64() * 1e6;
-            let size = size.parse().or_cause("a discard has a wrong size")?;
-            return Ok(Process {
-                disk,
-                op: Op::Discard,
-                pid: pid()?,
-                count: 1,
-                size,
-                max_us,
-                ..Process::default()
-            });
-        };
-        let program = match &self.scene.called {
-            Some(name) => {
+        let kind = self.io(line)?;
+        let argv = match (&kind, &self.scene.called) {
+            (None, _) => {
+                let [_, device, _, size] = &words[..] else {
+                    return Err(Error::new("a scene has a wrong discard"));
+                };
+                ["blkdiscard", "-o", "0", "-l", size, device].map(str::to_owned).into()
+            }
+            (Some(_), None) => [&["io".to_owned()][..], &words].concat(),
+            (Some(_), Some(name)) => {
                 let file = Path::new("/tmp").join(name);
                 let _ = symlink("/bin/io", &file);
-                file.to_string_lossy().into_owned()
+                [&[file.to_string_lossy().into_owned()][..], &words].concat()
             }
-            None => "io".to_owned(),
         };
-        let argv: Vec<_> = [&*program].into_iter().chain(words.iter().map(String::as_str)).collect();
-        let done = done(&mut self.command(&argv))?;
+        let pid = PathBuf::from(format!("/tmp/proved-pid-{nth}"));
+        let child = self.command(&pid, &argv).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Ok(Started {
+            line,
+            kind,
+            pid,
+            begun: Instant::now(),
+            child: child.or_cause("cannot start a process")?,
+        })
+    }
+
+    /// Waits for its end, and asks it what it did.
+    fn end(&self, started: Started<'_>) -> Result<Process> {
+        let Started { line, kind, pid, begun, child } = started;
+        let seen = child.wait_with_output().or_cause("cannot wait for a process")?;
+        if !seen.status.success() {
+            let why = String::from_utf8_lossy(&seen.stderr).into_owned();
+            return Err(Error::new(format!("a process of the scene failed: {line}")).evidence(why));
+        }
+        let number = "a process did not say which one it is";
+        let pid = fs::read_to_string(pid).or_cause(number)?.trim().parse().or_cause(number)?;
+        let disk = line.split(' ').find_map(|word| word.strip_prefix('@')).unwrap_or_default().to_owned();
+        let Some(kind) = kind else {
+            let size =
+                line.rsplit(' ').next().unwrap_or_default().parse().or_cause("a discard has no size")?;
+            let max_us = begun.elapsed().as_secs_f64() * 1e6;
+            return Ok(Process { disk, op: Op::Discard, pid, count: 1, size, max_us, ..Process::default() });
+        };
+        let done: Done = String::from_utf8_lossy(&seen.stdout).parse()?;
         let clock = done.clock.ok_or_else(|| Error::new("an `io` of a scene has no --engine"))?;
         Ok(Process {
             disk,
             op: if kind.writes() { Op::Write } else { Op::Read },
-            pid: pid()?,
+            pid,
             count: done.count,
             size: done.bytes / done.count,
             // Before it drops what is in the page cache, it writes that.
@@ -201,15 +235,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// A command that says which process it is, in the cgroup and the namespace that it belongs to.
-    fn command(&self, argv: &[&str]) -> Command {
+    /// A command that writes into a file which process it is, in the cgroup and the namespace that it belongs to.
+    fn command(&self, pid: &Path, argv: &[String]) -> Command {
         // The shell's own number, by the /proc of the namespace that the tool is in.
         const SCRIPT: &str = r#"[ -z "$1" ] || echo 0 > "$1"
             read -r pid rest < /proc/self/stat; echo "$pid" > "$0"; shift; exec "$@""#;
         let procs = self.limited.as_ref().map(|group| group.folder.join("cgroup.procs"));
         let begin: &[&str] = if self.scene.container { &["unshare", "-p", "-f", "sh"] } else { &["sh"] };
         let mut command = Command::new(begin[0]);
-        command.args(&begin[1..]).args(["-c", SCRIPT, PID]).arg(procs.unwrap_or_default()).args(argv);
+        command.args(&begin[1..]).args(["-c", SCRIPT]).arg(pid).arg(procs.unwrap_or_default()).args(argv);
         command
     }
 
@@ -258,14 +292,6 @@ fn since(mut now: Vec<Counted>, before: &[Counted]) -> Vec<Counted> {
         }
     }
     now
-}
-
-/// Where a process of a scene says which one it is.
-const PID: &str = "/tmp/proved-pid";
-
-fn pid() -> Result<u32> {
-    let text = fs::read_to_string(PID).or_cause("a process did not say which one it is")?;
-    text.trim().parse().or_cause("a process did not say which one it is")
 }
 
 fn disk(disk: &Disk) -> Result<NullBlk> {

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use wire::prove::{Played, Scene, Tool};
 
 pub mod adapter;
+mod cost;
 pub mod grade;
 mod show;
 mod tool;
@@ -48,6 +49,9 @@ pub struct Options {
     /// Print a table in Markdown, a row for each scene
     #[arg(long)]
     markdown: bool,
+    /// Count the instructions that the tool takes for each I/O, instead
+    #[arg(long, conflicts_with_all = ["json", "markdown", "scenes"])]
+    cost: bool,
     #[command(flatten)]
     boot: Boot,
     /// A program of this machine or of --package, and its arguments, which may name a scene's disk, such as @disk. With TOOL,
@@ -135,7 +139,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let mut faults = false;
     for kernel in kernels {
-        let mut guest = boot(&workbook, options, &ready, kernel)?;
+        let boot_options = Boot { kernel: kernel.to_owned(), ..options.boot.clone() };
+        if options.cost {
+            let [without, with] = cost::cost(&workbook, &boot_options, &ready)?;
+            print(&format!(
+                "{:.0} instructions more for each I/O on Linux {kernel}: {with:.0}, and {without:.0} without it\n",
+                with - without
+            ))?;
+            continue;
+        }
+        let mut guest = boot(&workbook, &boot_options, &ready)?;
         for scene in &all {
             let played = play(&mut guest, scene, &ready.tool)?;
             let grades = match (&ready.adapter, &played.failed) {
@@ -158,8 +171,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Boots a kernel with the tool in it.
-fn boot(workbook: &Workbook, options: &Options, ready: &Ready, kernel: &str) -> Result<Vm> {
-    let boot = Boot { kernel: kernel.to_owned(), ..options.boot.clone() };
+fn boot(workbook: &Workbook, boot: &Boot, ready: &Ready) -> Result<Vm> {
+    let kernel = &boot.kernel;
     let mut machine = boot.machine(workbook, ready.binaries.clone())?;
     machine.copies = ready.copies.clone();
     if let Ok(series) = Series::of(kernel) {

@@ -33,6 +33,7 @@ fn prove_finds_no_fault_in_ours() {
     // A histogram by disk and by operation, one by process, lines, lessons, and pages.
     for (adapter, name, said) in [
         (BIOLATENCY, "two-disks", &["disk", "times"][..]),
+        (BIOLATENCY, "same-sectors", &["disk", "times"]),
         (BIOLATENCY, "merges", &["disk", "operation"]),
         (BIOLATENCY, "splits", &["disk", "times"]),
         (BITESIZE, "sizes", &["process", "sizes in bytes"]),

@@ -16,8 +16,11 @@ pub struct Scene {
     pub counts: Vec<Counts>,
     #[serde(default)]
     pub disks: Vec<Disk>,
-    /// The arguments of `io`, one process after the other. `@NAME` is a disk. `discard @NAME` has `--size` only.
+    /// The arguments of `io`, for one process after the other. `@NAME` is a disk. `discard @NAME` has `--size` only.
     pub io: Vec<String>,
+    /// Whether all processes run at the same time.
+    #[serde(default)]
+    pub together: bool,
     /// What the processes are called, if not `io`.
     #[serde(default)]
     pub called: Option<String>,
