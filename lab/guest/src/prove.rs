@@ -58,6 +58,8 @@ pub fn play(scene: &Scene, tool: &Tool) -> Result<Played> {
         );
         planned?;
         thread::sleep(Duration::from_secs(tool.behind));
+        let its = ProgInfoIter::default().filter(|program| !known.contains(&program.id));
+        played.skipped = its.map(|program| program.recursion_misses).sum();
         if child.0.is_running() {
             child.signal(Signal::SIGINT);
         } else {

@@ -36,9 +36,9 @@ pub struct Adapter {
     /// By how many percent its numbers may differ, because it rounds them.
     #[serde(default)]
     pub within: f64,
-    /// Why it is wrong in a scene.
+    /// Why it is wrong in a scene, or in `all` others.
     #[serde(default)]
-    pub why: BTreeMap<String, String>,
+    why: BTreeMap<String, String>,
     /// What it prints when it is attached; without it, a tool is attached when it sleeps.
     attached: Option<String>,
     /// How many seconds it waits for more before it prints.
@@ -121,6 +121,11 @@ const BPFTRACE: &str = r"^[\[(](?<from>\d+[KMG]?)(?:, (?<below>\d+[KMG]?)[\])]|\
 impl Adapter {
     pub fn of(text: &str) -> Result<Self> {
         toml::from_str(text).or_cause("cannot read an adapter")
+    }
+
+    /// Why it is wrong in a scene, if somebody knows.
+    pub fn why(&self, scene: &str) -> Option<&str> {
+        self.why.get(scene).or_else(|| self.why.get("all")).map(String::as_str)
     }
 
     /// Its command line.

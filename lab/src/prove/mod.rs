@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
 use common::{Error, OrCause, Result};
 use machine::boot::Boot;
 use machine::kernels::{MATRIX, Series};
@@ -62,13 +62,29 @@ pub struct Options {
 
 /// What became of a tool in a scene.
 #[derive(Serialize)]
-struct Proved<'a> {
-    kernel: &'a str,
-    version: Option<&'a str>,
-    scene: &'a Scene,
-    played: Played,
+pub struct Proved<'a> {
+    pub kernel: &'a str,
+    /// Debian's version, if it is of Debian.
+    pub version: Option<&'a str>,
+    pub scene: &'a Scene,
+    pub played: Played,
     /// None if nobody knows how to read what it printed.
-    grades: Vec<Grade>,
+    pub grades: Vec<Grade>,
+    /// Why it is wrong in this scene, if it is, and if somebody knows.
+    pub why: Option<&'a str>,
+}
+
+impl Options {
+    /// A tool on all kernels.
+    pub fn everywhere(tool: &str) -> Result<Self> {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Options,
+        }
+        let line = Line::try_parse_from(["prove", tool, "--kernel", "all"]);
+        line.map(|line| line.options).or_cause("cannot prove a tool")
+    }
 }
 
 /// All scenes.
@@ -103,6 +119,29 @@ pub fn grades(adapter: &Adapter, scene: &Scene, played: &Played) -> Result<Vec<G
 }
 
 pub fn run(options: &Options) -> Result<ExitCode> {
+    if options.cost {
+        return cost::run(options);
+    }
+    if options.markdown {
+        print(show::HEAD)?;
+    }
+    let mut faults = false;
+    each(options, |proved| {
+        faults |= !proved.is_well();
+        print(&if options.json {
+            serde_json::to_string(proved).or_cause("cannot write JSON")? + "\n"
+        } else if options.markdown {
+            proved.row()
+        } else {
+            proved.shown()
+        })
+        .map(drop)
+    })?;
+    Ok(if faults { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Plays all scenes for a tool, on one kernel after the other.
+pub fn each(options: &Options, mut then: impl FnMut(&Proved) -> Result<()>) -> Result<()> {
     let workbook = options.boot.workbook()?;
     let mut all = scenes()?;
     if let Some(unknown) = options.scenes.iter().find(|name| !all.iter().any(|scene| scene.name == **name)) {
@@ -120,58 +159,42 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         true => scene.counts.contains(&counts) && disks.iter().all(|name| scene.has(name)),
         false => options.scenes.contains(&scene.name),
     });
-    let mut kernels = match &*options.boot.kernel {
-        "all" => MATRIX.iter().map(|series| series.name).collect(),
-        one => vec![one],
-    };
-    if let Some(Adapter { kernels: its, .. }) = ready.adapter.as_ref().filter(|it| !it.kernels.is_empty()) {
-        kernels.retain(|kernel| its.iter().any(|its| its == kernel));
-        if kernels.is_empty() {
-            let fix = format!("choose another kernel: --kernel {}", its[0]);
-            let what = format!("this tool is not meant for Linux {}", options.boot.kernel);
-            return Err(Error::new(what)
-                .evidence(format!("by its own words, it is for {}", its.join(", ")))
-                .fix(fix));
-        }
-    }
-    if options.markdown {
-        print(show::HEAD)?;
-    }
-    let mut faults = false;
-    for kernel in kernels {
-        let boot_options = Boot { kernel: kernel.to_owned(), ..options.boot.clone() };
-        if options.cost {
-            let [without, with] = cost::cost(&workbook, &boot_options, &ready)?;
-            print(&format!(
-                "{:.0} instructions more for each I/O on Linux {kernel}: {with:.0}, and {without:.0} without it\n",
-                with - without
-            ))?;
-            continue;
-        }
-        let mut guest = boot(&workbook, &boot_options, &ready)?;
+    for boot in kernels(options, &ready)? {
+        let mut guest = start(&workbook, &boot, &ready)?;
         for scene in &all {
             let played = play(&mut guest, scene, &ready.tool)?;
             let grades = match (&ready.adapter, &played.failed) {
                 (Some(adapter), None) => grades(adapter, scene, &played)?,
                 _ => Vec::new(),
             };
-            faults |= played.failed.is_some() || grades.iter().any(|grade| grade.verdict.is_fault());
-            let why = ready.adapter.as_ref().and_then(|adapter| adapter.why.get(&scene.name));
-            let proved = Proved { kernel, version: ready.version.as_deref(), scene, played, grades };
-            print(&if options.json {
-                serde_json::to_string(&proved).or_cause("cannot write JSON")? + "\n"
-            } else if options.markdown {
-                proved.row()
-            } else {
-                proved.shown(why)
-            })?;
+            let why = ready.adapter.as_ref().and_then(|adapter| adapter.why(&scene.name));
+            let version = ready.version.as_deref();
+            then(&Proved { kernel: &boot.kernel, version, scene, played, grades, why })?;
         }
     }
-    Ok(if faults { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(())
+}
+
+/// How to boot each kernel on which the tool should be proved.
+fn kernels(options: &Options, ready: &Ready) -> Result<Vec<Boot>> {
+    let mut names = match &*options.boot.kernel {
+        "all" => MATRIX.iter().map(|series| series.name).collect(),
+        one => vec![one],
+    };
+    if let Some(Adapter { kernels: its, .. }) = ready.adapter.as_ref().filter(|it| !it.kernels.is_empty()) {
+        names.retain(|kernel| its.iter().any(|its| its == kernel));
+        if names.is_empty() {
+            let what = format!("this tool is not meant for Linux {}", options.boot.kernel);
+            return Err(Error::new(what)
+                .evidence(format!("by its own words, it is for {}", its.join(", ")))
+                .fix(format!("choose another kernel: --kernel {}", its[0])));
+        }
+    }
+    Ok(names.iter().map(|name| Boot { kernel: (*name).to_owned(), ..options.boot.clone() }).collect())
 }
 
 /// Boots a kernel with the tool in it.
-fn boot(workbook: &Workbook, boot: &Boot, ready: &Ready) -> Result<Vm> {
+fn start(workbook: &Workbook, boot: &Boot, ready: &Ready) -> Result<Vm> {
     let kernel = &boot.kernel;
     let mut machine = boot.machine(workbook, ready.binaries.clone())?;
     machine.copies = ready.copies.clone();

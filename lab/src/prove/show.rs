@@ -1,14 +1,30 @@
 //! Shows what became of a tool: for people, and in Markdown.
 
 use crate::prove::Proved;
-use crate::prove::grade::Verdict;
+use crate::prove::grade::{Grade, Verdict};
 
 /// The head of the table in Markdown.
 pub const HEAD: &str = "| Linux | scene | right | wrong | not reported |\n|---|---|---|---|---|\n";
 
 impl Proved<'_> {
-    /// For people. `why` is what is known of a fault.
-    pub fn shown(&self, why: Option<&String>) -> String {
+    pub fn is_well(&self) -> bool {
+        self.played.failed.is_none() && !self.grades.iter().any(|grade| grade.verdict.is_fault())
+    }
+
+    /// What is wrong, in a line; empty if nothing is.
+    pub fn faults(&self) -> String {
+        if let Some(why) = &self.played.failed {
+            return format!("it did not run: {why}");
+        }
+        let wrong = self.grades.iter().filter(|grade| grade.verdict.is_fault());
+        let words = wrong.map(|Grade { of, truth, said, verdict }| {
+            format!("{of}: {said} for {truth}, {}", verdict.says())
+        });
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    /// For people.
+    pub(super) fn shown(&self) -> String {
         let Self { scene, played, grades, .. } = self;
         let mut text = format!("\n{}: {}\n", scene.name, scene.says);
         if let Some(why) = &played.failed {
@@ -37,28 +53,26 @@ impl Proved<'_> {
             let says = grade.verdict.says();
             text += &format!("  {what:of$}  {happened:truth$}  {it_says:said$}  {says}\n");
         }
-        if let Some(why) = why.filter(|_| grades.iter().any(|grade| grade.verdict.is_fault())) {
+        if !self.is_well() && played.skipped > 0 {
+            text += &format!(
+                "  The kernel skipped its programs {} times, because another one was running on that CPU\n",
+                played.skipped
+            );
+        }
+        if let Some(why) = self.why.filter(|_| !self.is_well()) {
             text += &format!("  Why: {why}\n");
         }
         text
     }
 
     /// A row of a table in Markdown.
-    pub fn row(&self) -> String {
-        let of = |is_so: &dyn Fn(Verdict) -> bool, says: bool| {
-            let its = self.grades.iter().filter(|grade| is_so(grade.verdict));
-            let words = its.map(|grade| match says {
-                true => format!("{}: {} for {}, {}", grade.of, grade.said, grade.truth, grade.verdict.says()),
-                false => grade.of.clone(),
-            });
-            words.collect::<Vec<_>>().join("; ")
+    pub(super) fn row(&self) -> String {
+        let of = |is_so: fn(Verdict) -> bool| {
+            let its = self.grades.iter().filter(|grade| is_so(grade.verdict)).map(|grade| &*grade.of);
+            its.collect::<Vec<_>>().join(", ")
         };
-        let right = of(&|verdict| !verdict.is_fault() && verdict != Verdict::NotReported, false);
-        let wrong = match &self.played.failed {
-            Some(why) => format!("it did not run: {why}"),
-            None => of(&Verdict::is_fault, true),
-        };
-        let silent = of(&|verdict| verdict == Verdict::NotReported, false);
-        format!("| {} | {} | {right} | {wrong} | {silent} |\n", self.kernel, self.scene.name)
+        let right = of(|verdict| !verdict.is_fault() && verdict != Verdict::NotReported);
+        let silent = of(|verdict| verdict == Verdict::NotReported);
+        format!("| {} | {} | {right} | {} | {silent} |\n", self.kernel, self.scene.name, self.faults())
     }
 }

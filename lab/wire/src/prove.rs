@@ -131,6 +131,9 @@ pub struct Played {
     pub stderr: String,
     /// Why there is nothing to grade: the tool did not start, or ended early.
     pub failed: Option<String>,
+    /// How often the kernel did not run the tool's BPF programs, because another one was running on that CPU. Kernels
+    /// before 6.7 don't count that for probes and tracepoints.
+    pub skipped: u64,
     /// BPF programs that are still loaded after its end.
     pub left: u64,
 }
