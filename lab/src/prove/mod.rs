@@ -31,7 +31,8 @@ const LIMIT: Duration = Duration::from_secs(1200);
 
 #[derive(Args)]
 pub struct Options {
-    /// A stage, such as 03, an example, such as biolatency, or another tool that has an adapter, such as biosnoop-libbpf
+    /// A stage, such as 03, an example, such as biolatency, another tool that has an adapter, such as biosnoop-libbpf, or
+    /// the path of an adapter of yours, such as prove.toml
     #[arg(value_name = "TOOL", required_unless_present = "command")]
     tool: Option<String>,
     /// Prove your own working copy of a stage or of an exercise, such as 03.1
@@ -98,9 +99,12 @@ pub fn scenes() -> Result<Vec<Scene>> {
     Ok(file.scene)
 }
 
-/// The adapter of a tool: `lab/prove/tools/NAME.toml`.
+/// The adapter of a tool: `lab/prove/tools/NAME.toml`, or a file of somebody's own.
 pub fn adapter(workbook: &Workbook, name: &str) -> Result<Adapter> {
-    let file = folder(workbook).join(format!("{name}.toml"));
+    let file = match name.ends_with(".toml") {
+        true => PathBuf::from(name),
+        false => folder(workbook).join(format!("{name}.toml")),
+    };
     let text = fs::read_to_string(&file)
         .or_cause(format!("nobody has said how to read what {name} prints: {}", file.display()));
     Adapter::of(&text.map_err(|error| {

@@ -61,12 +61,7 @@ pub fn ready(workbook: &Workbook, options: &Options) -> Result<Ready> {
     let package = options.package.clone().or_else(|| adapter.as_ref()?.package.clone());
     ready.adapter = adapter;
     match (&own, program, package) {
-        _ if !command.is_empty() && options.package.is_none() => {
-            let file = on_this_machine(&command[0])?;
-            ready.tool.argv[0] = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            ready.binaries.push(file);
-            ready.give("bin")?;
-        }
+        _ if !command.is_empty() && options.package.is_none() => ready.of_this_machine(None)?,
         (Some(own), ..) => {
             ready.tool.argv[0] = own.binary();
             ready.binaries.push(exercise::build(workbook, own)?);
@@ -84,15 +79,21 @@ pub fn ready(workbook: &Workbook, options: &Options) -> Result<Ready> {
             ready.tool.root = Some(ROOT.to_owned());
             ready.give("given")?;
         }
-        (None, None, None) => {
-            return Err(Error::new("this tool is not ours, and its adapter names no package of Debian")
-                .fix("name the package in the adapter, or a program: cargo lab prove TOOL -- COMMAND"));
-        }
+        (None, None, None) => ready.of_this_machine(tool.as_deref())?,
     }
     Ok(ready)
 }
 
 impl Ready {
+    /// Takes the program of its command line from this machine. An adapter means those beside it.
+    fn of_this_machine(&mut self, adapter: Option<&str>) -> Result<()> {
+        let folder = adapter.and_then(|file| Path::new(file).parent()).unwrap_or(Path::new(""));
+        let file = on_this_machine(folder, &self.tool.argv[0])?;
+        self.tool.argv[0] = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.binaries.push(file);
+        self.give("bin")
+    }
+
     /// Copies the files of this machine that its arguments name into a folder of the guest.
     fn give(&mut self, folder: &str) -> Result<()> {
         let root = self.tool.root.clone().unwrap_or_default();
@@ -124,11 +125,11 @@ impl Ready {
     }
 }
 
-/// A program by its path, or in `PATH`.
-fn on_this_machine(name: &str) -> Result<PathBuf> {
+/// A program by its path from a folder, or in `PATH`.
+fn on_this_machine(folder: &Path, name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<_> = std::env::split_paths(&path).map(|folder| folder.join(name)).collect();
-    places.insert(0, PathBuf::from(name));
+    places.insert(0, folder.join(name));
     let file = places.into_iter().find(|file| file.is_file());
     file.ok_or_else(|| Error::new(format!("there is no program {name}")).fix("name its path"))
 }
