@@ -233,6 +233,7 @@ impl<'a> Stage<'a> {
             fsyncs: clock.fsyncs + u64::from(matches!(kind, Kind::ReadCold(_))),
             cached: matches!(kind, Kind::Read(_)),
             max_us: clock.max_us.max(clock.fsync_max_us),
+            mean_us: clock.mean_us,
             ns: done.last_ns - done.first_ns,
         })
     }

@@ -16,9 +16,6 @@ use crate::lock::Sum;
 /// Debian's keys, with which apt verifies that an index is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The program with which the guest starts the tools of another Debian release.
-pub const LOADER: &str = "ld-linux-x86-64.so.2";
-
 /// apt with our own lists and settings, so it needs no root and leaves the system's alone.
 pub struct Apt {
     folder: TempDir,

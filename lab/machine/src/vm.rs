@@ -25,8 +25,7 @@ use crate::host::tools::{SETPRIV, emulator, output};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
-pub use crate::qemu::MEMORY;
-use crate::qemu::{self, CommandLine, DISKS, RAW_BYTES};
+use crate::qemu::{self, CommandLine, DISKS, MEMORY, RAW_BYTES};
 use crate::signals;
 use crate::workbook::{Cross, Workbook};
 

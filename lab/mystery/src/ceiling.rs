@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use common::Result;
 use fastrand::Rng;
-use guest::system::queue;
-use guest::system::write;
+use guest::system::{queue, write};
 
 use crate::job::{Job, Stream};
 use crate::parts::{JOBS, job, shuffled, truth};

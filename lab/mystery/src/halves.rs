@@ -12,10 +12,8 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 use guest::device_mapper::Linear;
-use guest::null_blk::NullBlk;
-use guest::null_blk::disk;
-use guest::system::queue;
-use guest::system::write;
+use guest::null_blk::{NullBlk, disk};
+use guest::system::{queue, write};
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, JOBS, VOLUME, job, shuffled, truth};

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 use fastrand::Rng;
+use guest::null_blk::disk;
+use guest::system::Cgroup;
 use nix::errno::Errno;
 use nix::libc;
 use wire::command::output;
@@ -17,8 +19,6 @@ use wire::command::output;
 use crate::job::{Access, Job, Stream};
 use crate::parts::{DISKS, GROUPS, JOBS, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Story, Twin};
-use guest::null_blk::disk;
-use guest::system::Cgroup;
 
 /// How many threads write.
 const THREADS: u64 = 2;

@@ -10,8 +10,7 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 use guest::null_blk::disk;
-use guest::system::queue;
-use guest::system::write;
+use guest::system::{queue, write};
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, JOBS, job, shuffled, truth};

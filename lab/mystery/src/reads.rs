@@ -10,8 +10,7 @@ use std::time::Duration;
 use common::{OrCause, Result};
 use fastrand::Rng;
 use guest::null_blk::disk;
-use guest::system::queue;
-use guest::system::{Cgroup, write};
+use guest::system::{Cgroup, queue, write};
 
 use crate::job::{Access, Job, Stream};
 use crate::parts::{DISKS, GROUPS, JOBS, job, shuffled, truth};

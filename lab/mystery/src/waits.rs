@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use common::{OrCause, Result};
 use fastrand::Rng;
+use guest::null_blk::disk;
+use guest::system::Cgroup;
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, GROUPS, JOBS, job, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Story, Twin};
-use guest::null_blk::disk;
-use guest::system::Cgroup;
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [name, ..] = shuffled(seed, DISKS);

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::Args;
 use common::{Error, OrCause, Result};
 use machine::boot::Boot;
 use machine::kernels::{MATRIX, Series};
 use machine::lock::Lock;
+use machine::qemu::MEMORY;
 use machine::terminal::print;
-use machine::vm::{MEMORY, Vm};
+use machine::vm::Vm;
 use machine::workbook::Workbook;
 use serde::{Deserialize, Serialize};
 use wire::prove::{Played, Scene, Tool};
@@ -20,7 +21,7 @@ pub mod adapter;
 mod cost;
 pub mod grade;
 mod show;
-mod tool;
+pub mod tool;
 
 use adapter::Adapter;
 use grade::Grade;
@@ -63,29 +64,16 @@ pub struct Options {
 
 /// What became of a tool in a scene.
 #[derive(Serialize)]
-pub struct Proved<'a> {
-    pub kernel: &'a str,
+struct Proved<'a> {
+    kernel: &'a str,
     /// Debian's version, if it is of Debian.
-    pub version: Option<&'a str>,
-    pub scene: &'a Scene,
-    pub played: Played,
+    version: Option<&'a str>,
+    scene: &'a Scene,
+    played: Played,
     /// None if nobody knows how to read what it printed.
-    pub grades: Vec<Grade>,
+    grades: Vec<Grade>,
     /// Why it is wrong in this scene, if it is, and if somebody knows.
-    pub why: Option<&'a str>,
-}
-
-impl Options {
-    /// A tool on all kernels.
-    pub fn everywhere(tool: &str) -> Result<Self> {
-        #[derive(Parser)]
-        struct Line {
-            #[command(flatten)]
-            options: Options,
-        }
-        let line = Line::try_parse_from(["prove", tool, "--kernel", "all"]);
-        line.map(|line| line.options).or_cause("cannot prove a tool")
-    }
+    why: Option<&'a str>,
 }
 
 /// All scenes.
@@ -145,7 +133,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Plays all scenes for a tool, on one kernel after the other.
-pub fn each(options: &Options, mut then: impl FnMut(&Proved) -> Result<()>) -> Result<()> {
+fn each(options: &Options, mut then: impl FnMut(&Proved) -> Result<()>) -> Result<()> {
     let workbook = options.boot.workbook()?;
     let mut all = scenes()?;
     if let Some(unknown) = options.scenes.iter().find(|name| !all.iter().any(|scene| scene.name == **name)) {

@@ -7,12 +7,12 @@ use crate::prove::grade::{Grade, Verdict};
 pub const HEAD: &str = "| Linux | scene | right | wrong | not reported |\n|---|---|---|---|---|\n";
 
 impl Proved<'_> {
-    pub fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         self.played.failed.is_none() && !self.grades.iter().any(|grade| grade.verdict.is_fault())
     }
 
     /// What is wrong, in a line; empty if nothing is.
-    pub fn faults(&self) -> String {
+    fn faults(&self) -> String {
         if let Some(why) = &self.played.failed {
             return format!("it did not run: {why}");
         }

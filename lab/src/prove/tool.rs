@@ -25,7 +25,7 @@ pub struct Ready {
     pub tool: Tool,
     pub binaries: Vec<PathBuf>,
     /// Files of this machine, and their paths in the guest.
-    pub copies: Vec<(PathBuf, PathBuf)>,
+    pub copies: Copies,
     /// Debian's version of its package.
     pub version: Option<String>,
 }
@@ -73,9 +73,8 @@ pub fn ready(workbook: &Workbook, options: &Options) -> Result<Ready> {
         }
         (None, None, Some(packages)) => {
             let packages: Vec<_> = packages.split(' ').collect();
-            let folder = of_debian(workbook, &SUITE, &packages)?;
-            ready.version = fs::read_to_string(folder.join(VERSION)).ok();
-            add(&folder, Path::new(ROOT), &mut ready.copies)?;
+            let (copies, version) = of_debian(workbook, &SUITE, &packages)?;
+            (ready.copies, ready.version) = (copies, Some(version));
             ready.tool.root = Some(ROOT.to_owned());
             ready.give("given")?;
         }
@@ -110,18 +109,11 @@ impl Ready {
     }
 
     /// The kernel's headers, for a tool that compiles when it starts.
-    pub fn headers(
-        &self,
-        workbook: &Workbook,
-        series: Series,
-        release: &str,
-    ) -> Result<Vec<(PathBuf, PathBuf)>> {
-        let mut copies = Vec::new();
-        if self.adapter.as_ref().is_some_and(|adapter| adapter.headers) {
-            let folder = of_debian(workbook, series.suites, &[&format!("linux-headers-{release}")])?;
-            add(&folder, Path::new(ROOT), &mut copies)?;
+    pub fn headers(&self, workbook: &Workbook, series: Series, release: &str) -> Result<Copies> {
+        if !self.adapter.as_ref().is_some_and(|adapter| adapter.headers) {
+            return Ok(Vec::new());
         }
-        Ok(copies)
+        Ok(of_debian(workbook, series.suites, &[&format!("linux-headers-{release}")])?.0)
     }
 }
 
@@ -137,32 +129,40 @@ fn on_this_machine(folder: &Path, name: &str) -> Result<PathBuf> {
 /// The file with the versions of the packages that were unpacked.
 const VERSION: &str = ".version";
 
-/// A folder with packages of Debian suites and all that they depend on. The next command finds it, too.
-fn of_debian(workbook: &Workbook, suites: &[&str], packages: &[&str]) -> Result<PathBuf> {
+/// Files of the host, and their paths in the guest.
+type Copies = Vec<(PathBuf, PathBuf)>;
+
+/// Packages of Debian suites and all that they depend on, for the folder [`ROOT`] of a guest; and their versions. The next
+/// command finds them here.
+pub fn of_debian(workbook: &Workbook, suites: &[&str], packages: &[&str]) -> Result<(Copies, String)> {
     let above = workbook.state_dir().join("tools");
     let folder = above.join(format!("{}-{}", suites.join("+"), packages.join("+")));
-    if folder.join(VERSION).exists() {
-        return Ok(folder);
+    let cannot = || format!("cannot use {}", folder.display());
+    if !folder.join(VERSION).exists() {
+        eprintln!("Fetching {} of Debian {}, and what it needs ...", packages.join(", "), suites.join(", "));
+        fs::create_dir_all(&above).or_cause(cannot())?;
+        let new = tempfile::tempdir_in(&above).or_cause(cannot())?;
+        let versions = unpack_whole(suites, packages, new.path())?;
+        for name in ["bin", "sbin", "lib", "lib64"].into_iter().filter(|name| !new.path().join(name).exists())
+        {
+            symlink(Path::new("usr").join(name), new.path().join(name)).or_cause(cannot())?;
+        }
+        fs::write(new.path().join(VERSION), versions.join(", ")).or_cause(cannot())?;
+        let _ = fs::remove_dir_all(&folder);
+        fs::rename(new.keep(), &folder).or_cause(cannot())?;
     }
-    eprintln!("Fetching {} of Debian {}, and what it needs ...", packages.join(", "), suites.join(", "));
-    let cannot = || format!("cannot write {}", folder.display());
-    fs::create_dir_all(&above).or_cause(cannot())?;
-    let new = tempfile::tempdir_in(&above).or_cause(cannot())?;
-    let versions = unpack_whole(suites, packages, new.path())?;
-    for name in ["bin", "sbin", "lib", "lib64"].into_iter().filter(|name| !new.path().join(name).exists()) {
-        symlink(Path::new("usr").join(name), new.path().join(name)).or_cause(cannot())?;
-    }
-    fs::write(new.path().join(VERSION), versions.join(", ")).or_cause(cannot())?;
-    let _ = fs::remove_dir_all(&folder);
-    fs::rename(new.keep(), &folder).or_cause(cannot())?;
-    Ok(folder)
+    let version = fs::read_to_string(folder.join(VERSION)).or_cause(cannot())?;
+    eprintln!("{} {version}, kept in {}", packages.join(", "), folder.display());
+    let mut copies = Vec::new();
+    add(&folder, Path::new(ROOT), &mut copies)?;
+    Ok((copies, version))
 }
 
 /// What no tool reads.
 const UNREAD: [&str; 6] = ["doc", "man", "locale", "info", "lintian", "bash-completion"];
 
 /// Lists the files and links of a folder, with their paths in the guest.
-fn add(folder: &Path, place: &Path, copies: &mut Vec<(PathBuf, PathBuf)>) -> Result<()> {
+fn add(folder: &Path, place: &Path, copies: &mut Copies) -> Result<()> {
     let cannot = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).or_cause(cannot())? {
         let entry = entry.or_cause(cannot())?;

@@ -184,6 +184,8 @@ pub struct Process {
     pub cached: bool,
     /// The longest of its system calls, by its own clock, in microseconds.
     pub max_us: f64,
+    /// The mean of them.
+    pub mean_us: f64,
     /// From before the first system call to after the last, in nanoseconds.
     pub ns: u64,
 }

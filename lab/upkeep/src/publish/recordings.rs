@@ -19,6 +19,8 @@ use std::time::Duration;
 use browser::Chromium;
 use common::{Error, OrCause, Result};
 use lab::compiler::Compiler;
+use lab::prove::adapter::ROOT;
+use lab::prove::tool::of_debian;
 use machine::kernels::DEFAULT;
 use machine::vm::{Machine, Vm};
 use machine::workbook::{Program, Workbook};
@@ -29,7 +31,6 @@ use wire::mystery::{CASES, Case};
 use wire::workload::Workload;
 
 use crate::publish::record;
-use machine::apt::{LOADER, unpack_whole};
 
 /// How long a command may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -39,9 +40,10 @@ pub const SEEDS: [u32; 2] = [1, 2];
 const CTRACER: [&str; 2] = ["ctracer.rec", "ctracer.png"];
 /// Reads and writes by several tasks: `io`, ext4's journal, and a worker that writes the page cache.
 const IO: &str = "sync --threads 4 --count 16 --stride 4 /mnt/f";
+/// The program that starts a program of another Debian release, with that release's libraries.
+const LOADER: &str = "ld-linux-x86-64.so.2";
 /// The Debian packages of the transcripts' tools, and of the libraries that they need: the guest has this machine's.
 const PACKAGES: [&str; 2] = ["bpftool", "strace"];
-const TOOLS: [&str; 2] = ["sbin/bpftool", "bin/strace"];
 
 /// Commands, and what the reader does not see of them; the file explains each key.
 #[derive(Debug, Deserialize)]
@@ -192,7 +194,7 @@ fn run(
     transcripts: &BTreeMap<String, Transcript>,
 ) -> Result<BTreeMap<String, String>> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    machine.binaries.extend(tools(folder.path())?);
+    machine.copies = of_debian(workbook, &["sid"], &PACKAGES)?.0;
     let compiler = Compiler::new(workbook, &workbook.state_dir().join("clinic"))?;
     let mut object = |name: &str, file: &str, edit: fn(&str) -> String| {
         let source = workbook.root.join("lab/theory").join(file);
@@ -228,35 +230,12 @@ fn run(
     Ok(shown)
 }
 
-/// The tools and their libraries.
-fn tools(folder: &Path) -> Result<Vec<PathBuf>> {
-    unpack_whole(&["sid"], &PACKAGES, folder)?;
-    let usr = folder.join("usr");
-    let libraries = usr.join("lib/x86_64-linux-gnu");
-    let loader = libraries.join(LOADER);
-    let mut files: Vec<_> = TOOLS.iter().map(|name| usr.join(name)).chain([loader.clone()]).collect();
-    for tool in TOOLS {
-        let mut list = Command::new(&loader);
-        let list = output(list.arg("--library-path").arg(&libraries).arg("--list").arg(usr.join(tool)))?;
-        // NAME => PATH (0xADDRESS)
-        let list = String::from_utf8_lossy(&list.stdout).into_owned();
-        let names = list
-            .lines()
-            .filter_map(|line| line.split_once(" => "))
-            .map(|(name, _)| libraries.join(name.trim()));
-        files.extend(names.filter(|file| !file.ends_with(LOADER)));
-    }
-    files.sort();
-    files.dedup();
-    Ok(files)
-}
-
 /// The script of a transcript, with what it calls in the guest.
 fn guest_script(transcript: &Transcript) -> String {
-    let loader = format!("/bin/{LOADER} --library-path /bin");
+    let loader = format!("{ROOT}/lib64/{LOADER} --library-path {ROOT}/lib/x86_64-linux-gnu {ROOT}");
     format!(
-        "bpftool() {{ {loader} /bin/bpftool \"$@\" 2> /tmp/said; grep -v ^skipping /tmp/said >&2; }}\n\
-         strace() {{ {loader} /bin/strace \"$@\"; }}\n\
+        "bpftool() {{ {loader}/sbin/bpftool \"$@\" 2> /tmp/said; grep -v ^skipping /tmp/said >&2; }}\n\
+         strace() {{ {loader}/bin/strace \"$@\"; }}\n\
          bpffs() {{ mount -t bpf bpf /sys/fs/bpf 2>/dev/null; trap 'rm -r /sys/fs/bpf/*' EXIT; }}\n\
          stage() {{ stage$1 > /tmp/lines 2>&1 & pid=$!; until [ $(bpftool link 2>/dev/null | grep -c ^[0-9]) = $2 ]; do :; done; }}\n\
          {}\n[ -z \"$pid\" ] || kill -INT $pid; wait",
