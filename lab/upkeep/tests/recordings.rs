@@ -159,7 +159,6 @@ fn the_chapters_agree_with_what_is_recorded() {
     let docs = root().join("docs/src");
     for (chapter, told, transcript, shown) in [
         ("what-bpf-is.md", "`call 5`", "instructions", "call 5\n"),
-        ("what-bpf-is.md", "`mov $0x1a, %esi`", "jited", "mov    $0x1a,%esi"),
         (
             "load-reference.md",
             "at byte 0x78",

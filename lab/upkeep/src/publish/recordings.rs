@@ -215,7 +215,6 @@ fn run(
     let put = |name: &str, bytes: &[u8]| {
         fs::write(folder.path().join(name), bytes).or_cause("cannot copy a program")
     };
-    guest.fetch(vec!["jited".to_owned()], folder.path())?;
     put("packet.bpf.o", &fs::read(packet).or_cause("cannot read a program")?)?;
     for stage in ["stage01", "stage03"] {
         let binary = fs::read(workbook.binaries().join(stage)).or_cause("cannot read a program")?;
